@@ -3,18 +3,18 @@
 #![allow(clippy::expect_used, reason = "a failed step of a test must say which")]
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use proptest::prelude::*;
-use tollgate_control::app_settings::{self, AppInput};
+use tollgate_control::app_settings::AppInput;
 use tollgate_control::change_set::{ChangeSet, State};
-use tollgate_control::changes::{self, ChangeInput, OpInput};
-use tollgate_control::table_rule::TableRuleInput;
+use tollgate_control::changes::{self, ChangeInput};
 use tollgate_control::{
-    Actor, Claim, Committed, Content, Control, ControlError, Kind, KnownNodes, Role, Who, apps, publishing,
-    reviews, rules, users,
+    Actor, Claim, Committed, Control, ControlError, Role, Who, apps, publishing, reviews, rules, users,
 };
-use tollgate_db::{TimeSource, Tx};
+use tollgate_db::Tx;
+use tollgate_harness::ControlPlane;
+use tollgate_harness::people::stranger;
+use tollgate_harness::rules::{change_of, create_rule, file_text, limit, put, put_file, set_app};
 
 const AUTHOR: &str = "ann";
 /// Each with the role that it begins with.
@@ -153,20 +153,14 @@ fn why(error: &ControlError) -> No {
 
 fn content(round: usize, version: u8) -> ChangeInput {
     let key = format!("k{round}");
-    let rate = (1 + i64::from(version)).to_string();
-    let row =
-        TableRuleInput { key: key.clone(), rate, max_permits: "100".to_owned(), ..TableRuleInput::default() };
-    let after = Some(Content::TableRule(Box::new(row.check().expect("a rule"))));
-    ChangeInput {
-        ops: vec![OpInput { kind: Kind::TableRule, key, base: None, after }],
-        ..ChangeInput::default()
-    }
+    let rate = 1 + i64::from(version);
+    change_of(&[put(&key, None, rate)])
 }
 
 /// The user as the database knows it now.
 fn by(tx: &mut dyn Tx, name: &str) -> Result<Actor, ControlError> {
     let user = users::get(tx, &Actor::system(), name)?;
-    let who = Who { kind: "user", user_id: user.id, name: user.name, roles: user.roles, ..Who::system() };
+    let who = Who { user_id: user.id, roles: user.roles, ..stranger(&user.name) };
     Ok(who.assumed())
 }
 
@@ -259,11 +253,8 @@ async fn set(control: &Control, step: Step) {
         Step::Act { .. } => Ok(()),
         Step::Need(needed) => {
             let input = AppInput { approvals: needed.to_string(), ..AppInput::default() };
-            let work = move |tx: &mut dyn Tx, actor: &Actor| {
-                let etag = apps::get(tx, actor, Role::Admin, "shop")?.etag;
-                app_settings::update(tx, actor, "shop", etag, &input)
-            };
-            control.change_as(&system, work).await.map(drop)
+            set_app(control, "shop", input).await;
+            Ok(())
         }
         Step::Role(user, role) => {
             let name = USERS[user].0;
@@ -303,14 +294,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 #[test]
 fn a_change_set_goes_the_way_that_its_page_describes_whoever_does_what() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().expect("a runtime");
-    let folder = tempfile::tempdir().expect("a folder");
     let control = runtime.block_on(async {
-        let nodes = Arc::new(KnownNodes::default());
-        let control = Control::open(folder.path(), TimeSource::Database, nodes).await.expect("a database");
-        let first =
-            TableRuleInput { key: "first".into(), max_permits: "1".into(), ..TableRuleInput::default() };
-        let made = control.change(move |tx| rules::create(tx, &Actor::system(), "shop", &first));
-        made.await.expect("an app");
+        let control = ControlPlane::in_real_time().await;
+        create_rule(&control, "shop", limit("first", 1)).await.expect("an app");
         for (name, role) in USERS {
             let system = Claim::program("tollgate");
             control.invite(&system, name, "shop", role.name()).await.expect("a user");
@@ -337,16 +323,11 @@ async fn a_new_app_needs_the_approvals_of_the_settings_however_it_comes_into_bei
             Ok(None)
         }),
         ("a rule", |tx, by| {
-            let key = "k".to_owned();
-            let max_permits = "1".to_owned();
-            let input = TableRuleInput { key, max_permits, ..TableRuleInput::default() };
-            Ok(Some(rules::propose_create(tx, by, "shop", &input, publishing::Intent::Publish)?.value.state))
+            let intent = publishing::Intent::Publish;
+            Ok(Some(rules::propose_create(tx, by, "shop", &limit("k", 1), intent)?.value.state))
         }),
         ("a rule at once", |tx, by| {
-            let key = "k".to_owned();
-            let max_permits = "1".to_owned();
-            let input = TableRuleInput { key, max_permits, ..TableRuleInput::default() };
-            rules::create(tx, by, "shop", &input).map(|_| Some(State::Published))
+            rules::create(tx, by, "shop", &limit("k", 1)).map(|_| Some(State::Published))
         }),
         ("a change set that is to be published", |tx, by| {
             let done = publishing::propose(tx, by, "shop", &content(0, 0), publishing::Intent::Publish)?;
@@ -361,19 +342,12 @@ async fn a_new_app_needs_the_approvals_of_the_settings_however_it_comes_into_bei
             Ok(done.value.map(|it| it.state))
         }),
         ("a rule file", |tx, by| {
-            let text = "domain: web\ndescriptors:\n  - {key: user, rate_limit: {rate: 5/minute}}\n";
-            let input =
-                tollgate_control::file_rules::FileInput { text: text.to_owned(), ..Default::default() };
-            let after = Some(Content::File(input.check()?));
-            let op = OpInput { kind: Kind::File, key: "web".to_owned(), base: None, after };
-            let input = ChangeInput { ops: vec![op], ..ChangeInput::default() };
+            let input = change_of(&[put_file("web", None, &file_text("web", 5))?]);
             Ok(Some(publishing::propose(tx, by, "shop", &input, publishing::Intent::Publish)?.value.state))
         }),
     ];
     for (name, way) in ways {
-        let folder = tempfile::tempdir().expect("a folder");
-        let nodes = Arc::new(KnownNodes::default());
-        let control = Control::open(folder.path(), TimeSource::Database, nodes).await.expect("a database");
+        let control = ControlPlane::in_real_time().await;
         let system = Claim::program("tollgate");
         let two = tollgate_control::Settings { approvals: 2, ..Default::default() };
         control.change_settings(&system, 0, two).await.expect("set");

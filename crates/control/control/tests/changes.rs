@@ -2,82 +2,43 @@
 #![allow(clippy::expect_used, reason = "a failed step of a test must say which")]
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 
 use proptest::prelude::*;
 use tollgate_control::app_settings::{self, AppInput};
 use tollgate_control::change_set::{self, ChangeSet, State};
 use tollgate_control::changes::{self, ChangeInput, Keep, OpInput};
-use tollgate_control::file_rules::{self, FileInput};
+use tollgate_control::file_rules;
 use tollgate_control::publishing::{self, Intent};
-use tollgate_control::table_rule::TableRuleInput;
 use tollgate_control::{
-    Actor, Claim, Committed, Content, Control, ControlError, Kind, KnownNodes, Role, Who, apps, audit,
-    checks, reviews, rules, table_rule_yaml, transfer, users, versions,
+    Actor, Claim, Committed, Content, Control, ControlError, Kind, Role, Who, apps, audit, checks, reviews,
+    rules, users, versions,
 };
-use tollgate_db::{TimeSource, Tx};
+use tollgate_db::Tx;
+use tollgate_harness::rules::{
+    all_of, change_of, create_rule, file_text, limit, put, put_file, removal, set_app,
+};
+use tollgate_harness::{ControlPlane, people};
 
 type Done<T> = Result<Committed<T>, ControlError>;
 
-async fn open(folder: &Path) -> Control {
-    let nodes = Arc::new(KnownNodes::default());
-    Control::open(folder, TimeSource::Database, nodes).await.expect("a database")
-}
-
-fn user(name: &str, role: Role) -> Who {
-    let id = name.to_owned();
-    let roles = vec![("shop".to_owned(), role)];
-    Who { kind: "user", user_id: id, name: name.to_owned(), roles, ..Who::system() }
-}
-
-fn row(key: &str, rate: i64) -> TableRuleInput {
-    let key = key.to_owned();
-    let rate = rate.to_string();
-    TableRuleInput { key, rate, max_permits: "100".to_owned(), ..TableRuleInput::default() }
-}
-
-fn put(key: &str, base: Option<i64>, rate: i64) -> OpInput {
-    let after = Some(Content::TableRule(Box::new(row(key, rate).check().expect("a row"))));
-    OpInput { kind: Kind::TableRule, key: key.to_owned(), base, after }
-}
-
-fn change(ops: &[OpInput]) -> ChangeInput {
-    ChangeInput { ops: ops.to_vec(), comment: "because".to_owned(), ..ChangeInput::default() }
-}
-
-fn file(domain: &str, limit: u32) -> String {
-    format!(
-        "domain: {domain}\ndescriptors:\n  - key: user\n    rate_limit: {{unit: minute, requests_per_unit: {limit}}}\n"
-    )
-}
-
-fn put_file(domain: &str, base: Option<i64>, text: String) -> Result<OpInput, ControlError> {
-    let file = FileInput { text, ..FileInput::default() }.check()?;
-    let after = Some(Content::File(file));
-    Ok(OpInput { kind: Kind::File, key: domain.to_owned(), base, after })
-}
-
-/// The app `shop` with the rules `a` and `b`, and as many approvals.
-async fn shop(control: &Control, approvals: &str) {
+/// A control plane whose app `shop` has the rules `a` and `b`, and needs as many approvals.
+async fn shop(approvals: &str) -> ControlPlane {
+    let control = ControlPlane::in_real_time().await;
     for key in ["a", "b"] {
-        control
-            .change(move |tx| rules::create(tx, &Actor::system(), "shop", &row(key, 1)))
-            .await
-            .expect("a rule");
+        create_rule(&control, "shop", limit(key, 1)).await.expect("a rule");
     }
-    approvals_of(control, approvals).await;
+    approvals_of(&control, approvals).await;
+    control
 }
 
 async fn approvals_of(control: &Control, approvals: &str) {
     let input = AppInput { approvals: approvals.to_owned(), ..AppInput::default() };
-    control
-        .change(move |tx| {
-            let etag = apps::get(tx, &Actor::system(), Role::Admin, "shop")?.etag;
-            app_settings::update(tx, &Actor::system(), "shop", etag, &input)
-        })
-        .await
-        .expect("set");
+    set_app(control, "shop", input).await;
+}
+
+fn user(name: &str, role: Role) -> Who {
+    people::user(name, role, "shop")
 }
 
 async fn run(
@@ -94,17 +55,16 @@ async fn rate(control: &Control, key: &'static str) -> i64 {
 
 #[tokio::test]
 async fn an_approval_holds_for_one_submission() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let control = open(folder.path()).await;
-    shop(&control, "1").await;
+    let control = shop("1").await;
     for (name, role) in [("bob", "approver"), ("cyd", "admin")] {
         control.invite(&Claim::program("tollgate"), name, "shop", role).await.expect("a user");
     }
     let ann = user("ann", Role::Approver);
     let bob = user("bob", Role::Approver);
     let by = ann.clone();
-    let draft =
-        run(&control, move |tx| changes::create(tx, &by.assumed(), "shop", &change(&[put("a", Some(1), 5)])));
+    let draft = run(&control, move |tx| {
+        changes::create(tx, &by.assumed(), "shop", &change_of(&[put("a", Some(1), 5)]))
+    });
     let draft = draft.await.expect("a draft");
     let id = draft.id.clone();
     let step = |by: &Who, etag: i64, work: fn(&mut dyn Tx, &Actor, &str, i64) -> Done<ChangeSet>| {
@@ -131,7 +91,7 @@ async fn an_approval_holds_for_one_submission() {
         let by = ann.clone();
         let id = id.clone();
         run(&control, move |tx| {
-            changes::update(tx, &by.assumed(), &id, etag, &change(&[put("a", Some(1), rate)]))
+            changes::update(tx, &by.assumed(), &id, etag, &change_of(&[put("a", Some(1), rate)]))
         })
     };
     let edited = edit(6, approved.etag).await.expect("edited");
@@ -171,20 +131,18 @@ async fn an_approval_holds_for_one_submission() {
 
 #[tokio::test]
 async fn a_rejected_change_can_be_edited_and_an_abandoned_one_cannot() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let control = open(folder.path()).await;
-    shop(&control, "1").await;
+    let control = shop("1").await;
     let ann = user("ann", Role::Editor);
     let bob = user("bob", Role::Approver);
     let by = ann.clone();
     let write = move |tx: &mut dyn Tx| {
-        publishing::propose(tx, &by.assumed(), "shop", &change(&[put("a", Some(1), 5)]), Intent::Publish)
+        publishing::propose(tx, &by.assumed(), "shop", &change_of(&[put("a", Some(1), 5)]), Intent::Publish)
     };
     let waiting = run(&control, write).await.expect("submitted");
     assert_eq!((waiting.state, rate(&control, "a").await), (State::Submitted, 1));
     let direct = control.change({
         let by = ann.clone();
-        move |tx| rules::update(tx, &by.assumed(), "shop", 1, &row("a", 9))
+        move |tx| rules::update(tx, &by.assumed(), "shop", 1, &limit("a", 9))
     });
     assert!(matches!(direct.await, Err(ControlError::NeedsApproval { approvals: 1, .. })));
 
@@ -199,14 +157,16 @@ async fn a_rejected_change_can_be_edited_and_an_abandoned_one_cannot() {
     let other = {
         let by = user("eve", Role::Editor);
         let id = id.clone();
-        run(&control, move |tx| changes::update(tx, &by.assumed(), &id, 3, &change(&[put("a", Some(1), 7)])))
-            .await
+        run(&control, move |tx| {
+            changes::update(tx, &by.assumed(), &id, 3, &change_of(&[put("a", Some(1), 7)]))
+        })
+        .await
     };
     assert!(matches!(other, Err(ControlError::NotAuthor { .. })));
     let by = ann.clone();
     let edited = id.clone();
     let edited = run(&control, move |tx| {
-        changes::update(tx, &by.assumed(), &edited, 3, &change(&[put("a", Some(1), 7)]))
+        changes::update(tx, &by.assumed(), &edited, 3, &change_of(&[put("a", Some(1), 7)]))
     });
     assert_eq!(edited.await.expect("edited").state, State::Draft);
     let by = ann.clone();
@@ -217,7 +177,7 @@ async fn a_rejected_change_can_be_edited_and_an_abandoned_one_cannot() {
     let said: Vec<&str> = abandoned.events.iter().map(|it| &*it.verdict).collect();
     assert_eq!(said, ["submit", "reject", "edit", "abandon"]);
     let late = run(&control, move |tx| {
-        changes::update(tx, &ann.assumed(), &id, 5, &change(&[put("a", Some(1), 8)]))
+        changes::update(tx, &ann.assumed(), &id, 5, &change_of(&[put("a", Some(1), 8)]))
     })
     .await;
     assert!(matches!(late, Err(ControlError::WrongState { .. })));
@@ -225,20 +185,18 @@ async fn a_rejected_change_can_be_edited_and_an_abandoned_one_cannot() {
 
 /// The later one of two change sets decides its conflict.
 async fn conflict(keep: Keep, want: i64) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let control = open(folder.path()).await;
-    shop(&control, "0").await;
+    let control = shop("0").await;
     let ann = user("ann", Role::Editor);
     let bob = user("bob", Role::Editor);
     let ops = [put("a", Some(1), 5), put("b", Some(2), 6), put("new", None, 7)];
     let by = ann.clone();
-    let draft = run(&control, move |tx| changes::create(tx, &by.assumed(), "shop", &change(&ops)))
+    let draft = run(&control, move |tx| changes::create(tx, &by.assumed(), "shop", &change_of(&ops)))
         .await
         .expect("a draft");
     let by = bob.clone();
     let other = move |tx: &mut dyn Tx| {
         let ops = [put("c", None, 1), put("b", Some(2), 60)];
-        publishing::propose(tx, &by.assumed(), "shop", &change(&ops), Intent::Publish)
+        publishing::propose(tx, &by.assumed(), "shop", &change_of(&ops), Intent::Publish)
     };
     assert_eq!(run(&control, other).await.expect("published").published_version, Some(3));
 
@@ -278,25 +236,24 @@ async fn changes_of_other_rules_merge_and_of_the_same_rule_show_three_sides() {
 
 #[tokio::test]
 async fn each_version_has_exactly_one_entry_of_the_audit() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let control = open(folder.path()).await;
-    shop(&control, "0").await;
+    let control = shop("0").await;
     let ann = || user("ann", Role::Admin);
     let several = [put("a", Some(1), 5), put("c", None, 6)];
     run(&control, move |tx| {
-        publishing::propose(tx, &ann().assumed(), "shop", &change(&several), Intent::Publish)
+        publishing::propose(tx, &ann().assumed(), "shop", &change_of(&several), Intent::Publish)
     })
     .await
     .expect("version 3");
     let rejected = [put("a", Some(1), 6)];
     run(&control, move |tx| {
-        publishing::propose(tx, &ann().assumed(), "shop", &change(&rejected), Intent::Publish)
+        publishing::propose(tx, &ann().assumed(), "shop", &change_of(&rejected), Intent::Publish)
     })
     .await
     .expect_err("a conflict");
-    let op = put_file("shop-files", None, file("shop-files", 5)).expect("a file");
+    let op = put_file("shop-files", None, &file_text("shop-files", 5)).expect("a file");
     run(&control, move |tx| {
-        let draft = changes::create(tx, &ann().assumed(), "shop", &change(std::slice::from_ref(&op)))?.value;
+        let draft =
+            changes::create(tx, &ann().assumed(), "shop", &change_of(std::slice::from_ref(&op)))?.value;
         publishing::publish(tx, &ann().assumed(), &draft.id, draft.etag)
     })
     .await
@@ -345,10 +302,10 @@ const OPERATIONS: &[Operation] = &[
     ("past", Role::Viewer, |tx, by, _, _| rules::past(tx, by, "shop", Kind::TableRule, "a").map(drop)),
     ("files", Role::Viewer, |tx, by, _, _| file_rules::list(tx, by, "shop").map(drop)),
     ("create", Role::Editor, |tx, by, _, _| {
-        changes::create(tx, by, "shop", &change(&[put("n", None, 1)])).map(drop)
+        changes::create(tx, by, "shop", &change_of(&[put("n", None, 1)])).map(drop)
     }),
     ("write", Role::Editor, |tx, by, _, _| {
-        let input = change(&[put("n", None, 1)]);
+        let input = change_of(&[put("n", None, 1)]);
         publishing::propose(tx, by, "shop", &input, Intent::Publish).map(drop)
     }),
     ("comment", Role::Editor, |tx, by, id, _| changes::comment(tx, by, id, "so").map(drop)),
@@ -362,20 +319,18 @@ const OPERATIONS: &[Operation] = &[
 
 #[tokio::test]
 async fn every_operation_on_a_change_set_asks_for_its_role() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let control = open(folder.path()).await;
-    shop(&control, "0").await;
+    let control = shop("0").await;
     let made = run(&control, |tx| {
         let ann = user("ann", Role::Editor);
-        let draft = changes::create(tx, &ann.assumed(), "shop", &change(&[put("a", Some(1), 5)]))?.value;
+        let draft = changes::create(tx, &ann.assumed(), "shop", &change_of(&[put("a", Some(1), 5)]))?.value;
         changes::submit(tx, &ann.assumed(), &draft.id, draft.etag)
     });
     let made = made.await.expect("submitted");
     for (name, need, call) in OPERATIONS {
         for bound in ["*", "shop", "other"] {
             for role in [None].into_iter().chain(Role::ALL.map(Some)) {
-                let roles = role.map(|role| (bound.to_owned(), role)).into_iter().collect();
-                let by = Who { roles, ..user("bob", Role::Viewer) };
+                let by =
+                    role.map_or_else(|| people::stranger("bob"), |role| people::user("bob", role, bound));
                 let want = bound != "other" && role.is_some_and(|role| role >= *need);
                 let id = made.id.clone();
                 let etag = made.etag;
@@ -396,12 +351,10 @@ async fn every_operation_on_a_change_set_asks_for_its_role() {
 
 #[tokio::test]
 async fn rows_and_files_are_one_version_and_a_domain_has_one_owner() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let control = open(folder.path()).await;
-    shop(&control, "0").await;
+    let control = shop("0").await;
     let by = Who::system;
     let write = |app: &'static str, ops: Vec<OpInput>| {
-        let input = change(&ops);
+        let input = change_of(&ops);
         run(&control, move |tx| {
             if app != "shop" && apps::list(tx, &by().assumed())?.iter().all(|it| it.name != app) {
                 apps::create(tx, &by().assumed(), app, "")?;
@@ -409,37 +362,41 @@ async fn rows_and_files_are_one_version_and_a_domain_has_one_owner() {
             publishing::propose(tx, &by().assumed(), app, &input, Intent::Publish)
         })
     };
-    let made = write("shop", vec![put_file("web", None, file("web", 5)).expect("a file"), put("c", None, 3)]);
+    let made =
+        write("shop", vec![put_file("web", None, &file_text("web", 5)).expect("a file"), put("c", None, 3)]);
     assert_eq!(made.await.expect("published").published_version, Some(3));
     let documents = control.published().borrow().apps[0].documents.clone();
     let domains: Vec<&str> = documents.iter().map(|it| it.domain()).collect();
     assert_eq!(domains, ["shop", "web"]);
-    assert_eq!(documents[1].yaml(), file("web", 5), "byte for byte");
+    assert_eq!(documents[1].yaml(), file_text("web", 5), "byte for byte");
 
     for (app, domain, part) in [
         ("bank", "web", "another app"),
         ("shop", "shop", "limits of the app itself"),
         ("bank", "shop", "another app"),
     ] {
-        let rejected = write(app, vec![put_file(domain, None, file(domain, 1)).expect("a file")]).await;
+        let rejected = write(app, vec![put_file(domain, None, &file_text(domain, 1)).expect("a file")]).await;
         let Err(ControlError::Faulty(faults)) = rejected else { panic!("{app} {domain}") };
         assert!(faults[0].message.contains(part) && faults[0].line == 1, "{faults:?}");
     }
     let taken = control.change(move |tx| apps::create(tx, &by().assumed(), "web", "")).await;
     assert!(matches!(taken, Err(ControlError::Invalid(_))), "an app of the name of a domain");
-    let Err(ControlError::Faulty(faults)) = put_file("web", None, file("web", 5).replace("minute", "minuet"))
+    let Err(ControlError::Faulty(faults)) =
+        put_file("web", None, &file_text("web", 5).replace("minute", "minuet"))
     else {
         panic!("a unit")
     };
     assert_eq!((faults[0].line, &*faults[0].path), (4, "descriptors[0].rate_limit.unit"));
 
     // Its removal frees the domain; a rollback wants it back.
-    let delete = OpInput { kind: Kind::File, key: "web".to_owned(), base: Some(3), after: None };
+    let delete = removal(Kind::File, "web", 3);
     assert_eq!(write("shop", vec![delete]).await.expect("published").published_version, Some(4));
-    write("bank", vec![put_file("web", None, file("web", 9)).expect("a file")]).await.expect("free now");
+    write("bank", vec![put_file("web", None, &file_text("web", 9)).expect("a file")])
+        .await
+        .expect("free now");
     let back = control.change(move |tx| versions::rollback(tx, &by().assumed(), "shop", 4, 3, "again")).await;
     assert!(matches!(back, Err(ControlError::Faulty(_))), "the bank owns it");
-    let delete = OpInput { kind: Kind::File, key: "web".to_owned(), base: Some(1), after: None };
+    let delete = removal(Kind::File, "web", 1);
     write("bank", vec![delete]).await.expect("published");
     control
         .change(move |tx| versions::rollback(tx, &by().assumed(), "shop", 4, 3, "again"))
@@ -451,10 +408,8 @@ async fn rows_and_files_are_one_version_and_a_domain_has_one_owner() {
 
 #[tokio::test]
 async fn rude_operations_are_rejected() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let control = open(folder.path()).await;
-    shop(&control, "0").await;
-    let mut forged = row("a", 1).check().expect("a row");
+    let control = shop("0").await;
+    let mut forged = limit("a", 1).check().expect("a limit");
     forged.rate = 0;
     let forged = Some(Content::TableRule(Box::new(forged)));
     let op = |kind, key: &str, base, after| OpInput { kind, key: key.to_owned(), base, after };
@@ -469,14 +424,14 @@ async fn rude_operations_are_rejected() {
         ("a rate that no form accepts", vec![op(Kind::TableRule, "a", Some(1), forged)]),
         ("a pattern as key", vec![op(Kind::TableRule, "a*", Some(1), None)]),
     ] {
-        let input = change(&ops);
+        let input = change_of(&ops);
         let done = run(&control, move |tx| {
             publishing::propose(tx, &Actor::system(), "shop", &input, Intent::Publish)
         });
         let error = done.await.expect_err(name);
         assert!(matches!(error, ControlError::Invalid(_) | ControlError::NotFound { .. }), "{name}: {error}");
     }
-    let long = ChangeInput { title: "t".repeat(201), ..change(&[put("a", Some(1), 5)]) };
+    let long = ChangeInput { title: "t".repeat(201), ..change_of(&[put("a", Some(1), 5)]) };
     let done = run(&control, move |tx| changes::create(tx, &Actor::system(), "shop", &long)).await;
     assert!(matches!(done, Err(ControlError::Invalid(_))));
 }
@@ -484,60 +439,62 @@ async fn rude_operations_are_rejected() {
 /// The change sets of one editor: each has keys and their new rates; `None` deletes.
 type Plan = Vec<Vec<(u8, Option<i64>)>>;
 
+/// Publishes the change sets of one editor, each as a draft first. Returns those that were accepted.
+async fn edit(control: Arc<ControlPlane>, number: usize, plan: Plan) -> Vec<ChangeSet> {
+    let mut accepted = Vec::new();
+    for wishes in plan {
+        let by = user(&format!("editor{number}"), Role::Editor);
+        let reader = by.clone();
+        let draft = run(&control, move |tx| {
+            let ops = operations(tx, &reader.assumed(), number, &wishes)?;
+            changes::create(tx, &reader.assumed(), "shop", &change_of(&ops))
+        });
+        let draft = draft.await.expect("a draft");
+        tokio::task::yield_now().await; // others publish between the reading and the publication
+        let id = draft.id.clone();
+        match run(&control, move |tx| publishing::publish(tx, &by.assumed(), &id, draft.etag)).await {
+            Ok(done) => accepted.push(done),
+            Err(ControlError::Conflict(_)) => {}
+            Err(other) => panic!("{other}"),
+        }
+    }
+    accepted
+}
+
+/// The operations that an editor wishes for, based on what is there now.
+fn operations(
+    tx: &mut dyn Tx,
+    by: &Actor,
+    number: usize,
+    wishes: &[(u8, Option<i64>)],
+) -> Result<Vec<OpInput>, ControlError> {
+    let mut ops: BTreeMap<String, OpInput> = BTreeMap::new();
+    for (key, rate) in wishes {
+        let key = format!("k{key}");
+        let base = match rules::get(tx, by, "shop", &key) {
+            Ok(rule) => Some(rule.etag),
+            Err(ControlError::NotFound { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        let op = match (rate, base) {
+            (Some(rate), _) => put(&key, base, *rate),
+            (None, Some(base)) => removal(Kind::TableRule, &key, base),
+            (None, None) => continue,
+        };
+        ops.insert(key, op);
+    }
+    if ops.is_empty() {
+        ops.insert("x".to_owned(), put(&format!("own{number}"), None, 1));
+    }
+    Ok(ops.into_values().collect())
+}
+
 /// Several editors at once, each with change sets of its own: which keys, and put (a rate) or delete.
 async fn edit_at_once(plans: Vec<Plan>) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let control = Arc::new(open(folder.path()).await);
+    let control = Arc::new(ControlPlane::in_real_time().await);
     control.change(|tx| apps::create(tx, &Actor::system(), "shop", "")).await.expect("an app");
-    let editors = plans.into_iter().enumerate().map(|(number, plan)| {
-        let control = Arc::clone(&control);
-        tokio::spawn(async move {
-            let mut accepted = Vec::new();
-            for wishes in plan {
-                let by = user(&format!("editor{number}"), Role::Editor);
-                let reader = by.clone();
-                let draft = run(&control, move |tx| {
-                    let mut ops: BTreeMap<String, OpInput> = BTreeMap::new();
-                    for (key, rate) in &wishes {
-                        let key = format!("k{key}");
-                        let base = match rules::get(tx, &reader.assumed(), "shop", &key) {
-                            Ok(rule) => Some(rule.etag),
-                            Err(ControlError::NotFound { .. }) => None,
-                            Err(error) => return Err(error),
-                        };
-                        match rate {
-                            Some(rate) => drop(ops.insert(key.clone(), put(&key, base, *rate))),
-                            None if base.is_some() => {
-                                let op =
-                                    OpInput { kind: Kind::TableRule, key: key.clone(), base, after: None };
-                                ops.insert(key, op);
-                            }
-                            None => {}
-                        }
-                    }
-                    if ops.is_empty() {
-                        ops.insert("x".to_owned(), put(&format!("own{number}"), None, 1));
-                    }
-                    changes::create(
-                        tx,
-                        &reader.assumed(),
-                        "shop",
-                        &change(&ops.into_values().collect::<Vec<_>>()),
-                    )
-                })
-                .await
-                .expect("a draft");
-                tokio::task::yield_now().await; // others publish between the reading and the publication
-                let id = draft.id.clone();
-                match run(&control, move |tx| publishing::publish(tx, &by.assumed(), &id, draft.etag)).await {
-                    Ok(done) => accepted.push(done),
-                    Err(ControlError::Conflict(_)) => {}
-                    Err(other) => panic!("{other}"),
-                }
-            }
-            accepted
-        })
-    });
+    let editors = plans.into_iter().enumerate();
+    let editors = editors.map(|(number, plan)| tokio::spawn(edit(Arc::clone(&control), number, plan)));
     let mut accepted = Vec::new();
     for editor in editors.collect::<Vec<_>>() {
         accepted.extend(editor.await.expect("an editor"));
@@ -563,8 +520,8 @@ async fn edit_at_once(plans: Vec<Plan>) {
             _ => drop(want.remove(&op.key)),
         }
     }
-    let query = rules::Query { app: "shop".to_owned(), page: 1, size: 500, ..rules::Query::default() };
-    let page = control.read(move |tx| rules::list(tx, &Actor::system(), &query)).await.expect("a page");
+    let list = control.read(|tx| rules::list(tx, &Actor::system(), &all_of("shop")));
+    let page = list.await.expect("a page");
     let found: BTreeMap<String, i64> = page.rules.into_iter().map(|it| (it.row.key, it.row.rate)).collect();
     assert_eq!(found, want);
 }
@@ -584,80 +541,5 @@ proptest! {
             edit_at_once(two).await;
             edit_at_once(many).await;
         });
-    }
-}
-
-proptest! {
-    #[test]
-    fn a_row_as_yaml_is_the_row(
-        key in "[A-Za-z0-9_:/-]{1,20}", burst in 1..=1_000_000_000_i64, g in 0..=1_000_000_000_i64,
-        description in "[^\\p{C}]{0,60}", state in prop::sample::select(vec!["on", "shadow", "off"]),
-        text in "\\PC{0,40}|[\\x00-\\x{a0}\\x{2028}\\x{feff}\\x{ffff}\\x{1ffff}]{0,9}", spaces in " {0,3}",
-    ) {
-        let extras = serde_json::to_string(&serde_json::json!({"note": text})).expect("JSON");
-        let extras = extras.replacen(':', &format!(":{spaces}"), 1) + &spaces;
-        let max_permits = burst.to_string();
-        let g = tollgate_control::fields::in_words(g);
-        let input = TableRuleInput {
-            key, max_permits, g, description, extras, state: state.to_owned(), ..TableRuleInput::default()
-        };
-        let form = input.check().expect("a row").to_input();
-        let yaml = table_rule_yaml::write(&form);
-        let back = table_rule_yaml::read(&yaml);
-        let back = back.map_err(|error| TestCaseError::fail(format!("{error}\n{yaml}")))?;
-        prop_assert_eq!(&back, &form);
-        prop_assert_eq!(back.extras, input.extras);
-        prop_assert_eq!(table_rule_yaml::write(&form), yaml);
-    }
-}
-
-#[test]
-fn a_fault_in_the_yaml_of_a_row_has_its_place() {
-    for (yaml, want) in [
-        ("key: a\nrat: 5\n", "2:1: rat: unknown field"),
-        ("key: a\nrate: [1, 2]\n", "2:1: rate: expected one value"),
-        ("key: a\nrate: {x: 1}\n", "2:7: rate: is a value"),
-        ("- a\n", "1:1: settings are a map"),
-        ("key: \"a\nrate: 1", "not YAML"),
-        ("key: a\nkey: b\n", "2:1: "),
-    ] {
-        let error = table_rule_yaml::read(yaml).expect_err(yaml).to_string();
-        assert!(error.contains(want), "{yaml:?}: {error}");
-    }
-    let input = table_rule_yaml::read("max_permits: 7\nkey: a\nextras: '{\"a\": 1}'\nper:\n").expect("a row");
-    assert_eq!((&*input.key, &*input.max_permits, &*input.extras), ("a", "7", "{\"a\": 1}"));
-}
-
-prop_compose! {
-    fn content()(
-        key in "[a-z]{1,6}", rate in 1..=1_000_000_000_i64, is_file in any::<bool>(), note in "\\PC{0,20}",
-        spaces in " {0,3}", state in prop::sample::select(vec!["on", "off"]), comment in "[^\\p{C}]{0,20}",
-    ) -> Content {
-        if is_file {
-            let text = format!(
-                "# {comment}\ndomain: {key}\ndescriptors:\n  - key: user\n    rate_limit: {{unit: hour, requests_per_unit: {}}}\n{spaces}",
-                rate.min(4_000_000_000)
-            );
-            let description = comment;
-            let state = state.to_owned();
-            Content::File(FileInput { domain: key, text, description, state }.check().expect("a file"))
-        } else {
-            let extras = serde_json::json!({"note": note}).to_string() + &spaces;
-            let input = TableRuleInput { extras, description: comment, state: state.to_owned(), ..row(&key, rate) };
-            Content::TableRule(Box::new(input.check().expect("a row")))
-        }
-    }
-}
-
-proptest! {
-    #[test]
-    fn what_was_exported_imports_as_it_was(rules in prop::collection::vec(content(), 0..8)) {
-        let rules: BTreeMap<(Kind, String), Content> =
-            rules.into_iter().map(|it| ((it.kind(), it.key().to_owned()), it)).collect();
-        let all = transfer::Imported { app: "shop".to_owned(), rules: rules.into_values().collect() };
-        let yaml = transfer::write(&all);
-        let back = transfer::read(&yaml).map_err(|error| TestCaseError::fail(format!("{error}\n{yaml}")))?;
-        prop_assert_eq!(&back, &all);
-        prop_assert_eq!(transfer::write(&back), yaml);
     }
 }

@@ -7,25 +7,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tollgate_control::audit::Chain;
-use tollgate_control::table_rule::TableRuleInput;
-use tollgate_control::{Actor, Claim, Control, ControlError, KnownNodes, Lost, problems, rules};
+use tollgate_control::{Claim, Control, ControlError, KnownNodes, Lost, problems};
 use tollgate_db::{DbError, TimeSource};
-
-async fn open(folder: &Path) -> Control {
-    let nodes = Arc::new(KnownNodes::default());
-    Control::open(folder, TimeSource::Database, nodes).await.expect("a database")
-}
-
-async fn create(control: &Control, key: String) -> Result<(), ControlError> {
-    let rate = "1".to_owned();
-    let max_permits = "20".to_owned();
-    let input = TableRuleInput { key, rate, max_permits, ..TableRuleInput::default() };
-    control.change(move |tx| rules::create(tx, &Actor::system(), "shop", &input)).await.map(drop)
-}
+use tollgate_harness::open;
+use tollgate_harness::rules::{create_rule, limit};
 
 async fn create_some(control: &Control, keys: std::ops::Range<u32>) {
     for key in keys {
-        create(control, format!("key-{key}")).await.expect("made");
+        create_rule(control, "shop", limit(&format!("key-{key}"), 1)).await.expect("made");
     }
 }
 
@@ -134,7 +123,7 @@ async fn a_database_that_is_taken_away_takes_no_change_and_publishes_none() {
     let file = folder.path().join("control.db");
     let aside = folder.path().join("aside");
     fs::rename(&file, &aside).expect("renamed");
-    let gone = create(&control, "late".to_owned()).await.expect_err("rejected");
+    let gone = create_rule(&control, "shop", limit("late", 1)).await.expect_err("rejected");
     assert!(matches!(gone, ControlError::Db(DbError::Gone { .. })), "{gone}");
     assert_eq!(control.published().borrow().apps[0].version, 3);
     let is_gone = async || {
@@ -144,5 +133,5 @@ async fn a_database_that_is_taken_away_takes_no_change_and_publishes_none() {
     assert!(is_gone().await);
     fs::rename(&aside, &file).expect("put back");
     assert!(!is_gone().await);
-    create(&control, "late".to_owned()).await.expect("made");
+    create_rule(&control, "shop", limit("late", 1)).await.expect("made");
 }

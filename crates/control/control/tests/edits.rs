@@ -7,11 +7,12 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rusqlite::Connection;
 use tollgate_control::problems::Kind;
-use tollgate_control::table_rule::TableRuleInput;
-use tollgate_control::{Actor, Claim, Control, KnownNodes, MIGRATIONS, Recorded, UNSEALED, rules};
+use tollgate_control::{Claim, Control, MIGRATIONS, Recorded, UNSEALED};
 use tollgate_db::{
     Comparison, Db, DbError, Difference, Edit, Migration, OnEdits, Options, TimeSource, Tx, Unsealed,
 };
+use tollgate_harness::ControlPlane;
+use tollgate_harness::rules::{create_rule, limit, write_rule};
 
 /// Values that columns are set to; those that a column takes and does not have already are edits.
 const VALUES: [&str; 5] = ["'edited'", "2", "X'01'", "NULL", "''"];
@@ -207,18 +208,13 @@ async fn rows_from_before_there_were_seals_are_sealed_as_they_are_and_migrations
 
 #[tokio::test]
 async fn edited_rows_are_named_until_an_administrator_accepts_them_and_the_audit_says_so() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let nodes = Arc::new(KnownNodes::default());
-    let control = Control::open(folder.path(), TimeSource::Database, nodes).await.expect("a database");
+    let control = ControlPlane::in_real_time().await;
     for key in ["a", "b"] {
-        let input =
-            TableRuleInput { key: key.to_owned(), max_permits: "20".to_owned(), ..TableRuleInput::default() };
-        let create = move |tx: &mut dyn Tx| rules::create(tx, &Actor::system(), "shop", &input);
-        control.change(create).await.expect("made");
+        create_rule(&control, "shop", limit(key, 1)).await.expect("made");
     }
     let by = Claim::program("tollgate");
     assert!(control.compare_rows(&by).await.expect("compared").is_whole());
-    let file = raw(folder.path());
+    let file = raw(control.folder());
     file.execute_batch(
         "UPDATE car SET max_permits = 1000000 WHERE key = 'a'; DELETE FROM car WHERE key = 'b'",
     )
@@ -317,39 +313,32 @@ async fn an_edit_is_found_also_after_any_change_of_the_same_row_and_no_change_is
 
 #[tokio::test]
 async fn an_edit_that_a_change_overwrites_is_in_the_audit_and_a_problem_until_it_is_accepted() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let open = || Control::open(folder.path(), TimeSource::Database, Arc::new(KnownNodes::default()));
-    let control = open().await.expect("a database");
-    let save = async |control: &Control, key: &str, max: &str| {
-        let input =
-            TableRuleInput { key: key.to_owned(), max_permits: max.to_owned(), ..TableRuleInput::default() };
-        let save = move |tx: &mut dyn Tx| match rules::get(tx, &Actor::system(), "shop", &input.key) {
-            Ok(rule) => rules::update(tx, &Actor::system(), "shop", rule.etag, &input),
-            Err(_) => rules::create(tx, &Actor::system(), "shop", &input),
-        };
-        control.change(save).await.expect("saved")
+    let control = ControlPlane::in_real_time().await;
+    let save = async |control: &Control, rate: i64| {
+        write_rule(control, "shop", limit("a", rate)).await.expect("saved");
     };
-    save(&control, "a", "20").await;
-    save(&control, "a", "30").await;
+    save(&control, 20).await;
+    save(&control, 30).await;
     let by = Claim::program("tollgate");
     let shown = async |control: &Control| {
         let problems = control.problems(&by).await.expect("problems");
         problems.into_iter().find(|it| it.kind == Kind::EditedRows).map(|it| (it.value, it.detail))
     };
     assert_eq!(shown(&control).await, None);
-    let file = raw(folder.path());
+    let file = raw(control.folder());
     file.execute_batch("UPDATE apps SET description = 'edited'; UPDATE car SET max_permits = 1")
         .expect("edited");
     assert_eq!(shown(&control).await, None, "nothing has looked yet");
     assert_eq!(control.compare_rows_now().await.0.expect("compared").differ, 2);
     assert_eq!(shown(&control).await.expect("a problem").0, 2);
     // The change makes the app's next version and overwrites both rows.
-    save(&control, "a", "40").await;
+    save(&control, 40).await;
     let (rows, detail) = shown(&control).await.expect("a problem");
     assert!(rows >= 2 && detail.contains("apps"), "{rows}: {detail}");
     assert!(control.compare_rows_now().await.0.expect("compared").is_whole(), "sealed anew");
-    for control in [control, open().await.expect("started again")] {
-        assert_eq!(shown(&control).await.expect("a problem").0, 2, "also after a start");
+    let again = control.beside().await;
+    for control in [&control, &again] {
+        assert_eq!(shown(control).await.expect("a problem").0, 2, "also after a start");
     }
     let entries = texts(&file, "SELECT actor || ' ' || after FROM audit WHERE action = 'database.edited'");
     assert_eq!(entries.len(), 1, "{entries:?}");
@@ -357,7 +346,7 @@ async fn an_edit_that_a_change_overwrites_is_in_the_audit_and_a_problem_until_it
     for part in ["\"apps\"", "\"car\"", "\"sealed\"", "\"found\"", "\"changed\""] {
         assert!(entries[0].contains(part), "{part}: {entries:?}");
     }
-    let control = open().await.expect("started again");
+    let control = control.restart().await;
     let recorded = control.recorded_edits().await.expect("read");
     assert_eq!((recorded.entries, recorded.open), (1, 1));
     control.accept_edits(&by, "the disk was repaired by hand").await.expect("accepted");
@@ -368,10 +357,8 @@ async fn an_edit_that_a_change_overwrites_is_in_the_audit_and_a_problem_until_it
 
 #[tokio::test]
 async fn changes_by_a_command_beside_the_control_plane_are_no_edits() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let open = || Control::open(folder.path(), TimeSource::Database, Arc::new(KnownNodes::default()));
-    let here = open().await.expect("a database");
-    let beside = open().await.expect("a command");
+    let here = ControlPlane::in_real_time().await;
+    let beside = here.beside().await;
     let by = Claim::program("tollgate");
     for name in ["ann", "bob", "cleo"] {
         beside.invite(&by, name, "*", "admin").await.expect("invited");

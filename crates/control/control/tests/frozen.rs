@@ -11,15 +11,17 @@ use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::watch;
 use tollgate_control::app_settings::{self, AppInput};
-use tollgate_control::changes::{ChangeInput, OpInput};
-use tollgate_control::file_rules::FileInput;
+use tollgate_control::changes::ChangeInput;
 use tollgate_control::publishing::{self, Intent};
 use tollgate_control::table_rule::TableRuleInput;
 use tollgate_control::{
-    Actor, Claim, Content, Control, ControlError, Document, Kind, NodeApp, NodeState, Nodes, Role, Steps,
-    Who, audit, problems, rules, thaw, versions,
+    Actor, Claim, Control, ControlError, Document, NodeApp, NodeState, Nodes, Role, Steps, Who, audit,
+    problems, rules, thaw, versions,
 };
 use tollgate_db::TimeSource;
+use tollgate_harness::people::user;
+use tollgate_harness::rules::{create_rule, file_text, limit, publish, put_file, write_rule};
+use tollgate_harness::{held, live_node, open_with};
 
 /// Nodes that say what they hold, truly or not.
 #[derive(Default)]
@@ -34,19 +36,13 @@ impl Told {
     /// `count` nodes hold these versions and are ahead with them; `others` hold nothing.
     fn hold(&self, count: usize, apps: &[(&str, u64, u64)], others: usize) {
         let app = |(app, wanted, acked): &(&str, u64, u64)| NodeApp {
-            app: (*app).to_owned(),
-            wanted: *wanted,
-            acked: *acked,
             is_ahead: true,
-            ..NodeApp::default()
+            ..held(app, *wanted, *acked)
         };
         let node = |n: usize| NodeState {
-            id: n.to_string(),
             name: format!("node-{n}"),
-            is_connected: true,
-            last_seen_ms: i64::MAX,
             apps: if n < count { apps.iter().map(app).collect() } else { Vec::new() },
-            ..NodeState::default()
+            ..live_node(&n.to_string(), i64::MAX)
         };
         *self.nodes.lock() = (0..count + others).map(node).collect();
     }
@@ -79,22 +75,14 @@ impl Nodes for Told {
 }
 
 async fn open(folder: &Path, nodes: &Arc<Told>) -> Control {
-    let control =
-        Control::open(folder, TimeSource::Database, Arc::clone(nodes) as _).await.expect("a database");
+    let control = open_with(folder, TimeSource::Database, Arc::clone(nodes) as _).await;
     control.set_steps(Steps { most_at_once: 0, of_one: 1 }); // every change is a large one
     control
 }
 
 fn row(key: &str, rate: &str, description: &str) -> TableRuleInput {
-    let [key, rate, description] = [key, rate, description].map(str::to_owned);
-    let max_permits = "20".to_owned();
-    let pre_permits = "3".to_owned();
-    TableRuleInput { key, rate, max_permits, pre_permits, description, ..TableRuleInput::default() }
-}
-
-async fn create(control: &Control, app: &'static str, input: TableRuleInput) -> Result<(), ControlError> {
-    let made = control.change(move |tx| rules::create(tx, &Actor::system(), app, &input)).await;
-    made.map(drop)
+    let [rate, description] = [rate, description].map(str::to_owned);
+    TableRuleInput { rate, description, pre_permits: "3".to_owned(), ..limit(key, 1) }
 }
 
 /// An old copy of a database, and what the real one had later.
@@ -102,39 +90,24 @@ async fn old_copy(nodes: &Arc<Told>) -> (tempfile::TempDir, Vec<Document>) {
     let real = tempfile::tempdir().expect("a folder");
     let copy = tempfile::tempdir().expect("a folder");
     let control = open(real.path(), nodes).await;
-    create(&control, "shop", row("push", "5", "kept")).await.expect("version 1");
-    create(&control, "shop", row("gone", "5", "")).await.expect("version 2");
-    create(&control, "bank", row("pay", "5", "")).await.expect("another app");
+    create_rule(&control, "shop", row("push", "5", "kept")).await.expect("version 1");
+    create_rule(&control, "shop", row("gone", "5", "")).await.expect("version 2");
+    create_rule(&control, "bank", row("pay", "5", "")).await.expect("another app");
     let file = rusqlite::Connection::open(real.path().join("control.db")).expect("the database");
     let to = copy.path().join("control.db").display().to_string();
     file.execute("VACUUM INTO ?1", [to]).expect("a copy");
-    let by = Who::system();
-    let update = |tx: &mut dyn tollgate_db::Tx| {
-        let etag = rules::get(tx, &Actor::system(), "shop", "push")?.etag;
-        let trial_rate = "9".to_owned();
-        let trial_max_permits = "30".to_owned();
-        let tried = TableRuleInput { trial_rate, trial_max_permits, ..row("push", "7", "changed") };
-        rules::update(tx, &Actor::system(), "shop", etag, &tried)
-    };
-    control.change(update).await.expect("version 3");
-    let delete = |tx: &mut dyn tollgate_db::Tx| {
-        let etag = rules::get(tx, &Actor::system(), "shop", "gone")?.etag;
-        rules::delete(tx, &Actor::system(), "shop", "gone", etag)
-    };
-    control.change(delete).await.expect("version 4");
+    let trial_rate = "9".to_owned();
+    let trial_max_permits = "30".to_owned();
+    let tried = TableRuleInput { trial_rate, trial_max_permits, ..row("push", "7", "changed") };
+    write_rule(&control, "shop", tried).await.expect("version 3");
+    let gone = control.change(|tx| rules::delete(tx, &Actor::system(), "shop", "gone", 2));
+    gone.await.expect("version 4");
     let [per, need_permits, bucket, post_paid] = ["user", "2", "pool", "true"].map(str::to_owned);
     let state = "shadow".to_owned();
     let per = TableRuleInput { per, need_permits, bucket, post_paid, state, ..row("per", "9", "") };
-    create(&control, "shop", per).await.expect("version 5");
-    let text = "domain: web\ndescriptors:\n  - {key: user, rate_limit: {rate: 5/minute}}\n".to_owned();
-    let file = FileInput { text, ..FileInput::default() }.check().expect("a file");
-    let op =
-        OpInput { kind: Kind::File, key: "web".to_owned(), base: None, after: Some(Content::File(file)) };
-    let input = ChangeInput { ops: vec![op], ..ChangeInput::default() };
-    let add = move |tx: &mut dyn tollgate_db::Tx| {
-        publishing::propose(tx, &by.assumed(), "shop", &input, Intent::Publish)
-    };
-    control.change(add).await.expect("version 6");
+    create_rule(&control, "shop", per).await.expect("version 5");
+    let file = put_file("web", None, &file_text("web", 5)).expect("a file");
+    publish(&control, "shop", &[file]).await.expect("version 6");
     let held =
         control.read(|tx| versions::documents(tx, &Actor::system(), "shop", 6)).await.expect("documents");
     (copy, held)
@@ -149,30 +122,30 @@ async fn frozen_apps(control: &Control) -> Vec<String> {
 #[tokio::test]
 async fn a_frozen_app_takes_no_change_and_the_others_do_until_it_is_taken_over_from_a_node() {
     let nodes = Arc::<Told>::default();
-    let (folder, held) = old_copy(&nodes).await;
+    let (folder, real) = old_copy(&nodes).await;
     let control = open(folder.path(), &nodes).await;
-    create(&control, "shop", row("before", "1", "")).await.expect("not frozen yet");
+    create_rule(&control, "shop", row("before", "1", "")).await.expect("not frozen yet");
     nodes.hold(3, &[("shop", 3, 6)], 2);
-    (*nodes.documents.lock()).clone_from(&held);
+    (*nodes.documents.lock()).clone_from(&real);
     // Nobody has looked for problems yet: the nodes are asked within the change.
-    let asked = create(&control, "shop", row("silent", "1", "")).await.expect_err("frozen");
+    let asked = create_rule(&control, "shop", row("silent", "1", "")).await.expect_err("frozen");
     assert!(matches!(asked, ControlError::Frozen { held: 6, version: 3, .. }), "{asked}");
     assert_eq!(frozen_apps(&control).await, ["shop"]);
     let is_frozen = |error: &ControlError| matches!(error, ControlError::Frozen { held: 6, version: 3, .. });
-    assert!(is_frozen(&create(&control, "shop", row("more", "1", "")).await.expect_err("frozen")));
+    assert!(is_frozen(&create_rule(&control, "shop", row("more", "1", "")).await.expect_err("frozen")));
     let rolled = control.change(|tx| versions::rollback(tx, &Actor::system(), "shop", 3, 1, "why")).await;
     assert!(is_frozen(&rolled.expect_err("frozen")));
     let off = AppInput { state: "disabled".to_owned(), ..AppInput::default() };
     let disabled =
         control.change(move |tx| app_settings::update(tx, &Actor::system(), "shop", 1, &off)).await;
     assert!(is_frozen(&disabled.expect_err("frozen")));
-    create(&control, "bank", row("more", "1", "")).await.expect("of another app");
+    create_rule(&control, "bank", row("more", "1", "")).await.expect("of another app");
     // It stays frozen when the nodes are away, and after a restart.
     nodes.hold(0, &[], 0);
     drop(control);
     let control = open(folder.path(), &nodes).await;
     assert_eq!(frozen_apps(&control).await, ["shop"]);
-    assert!(create(&control, "shop", row("more", "1", "")).await.is_err());
+    assert!(create_rule(&control, "shop", row("more", "1", "")).await.is_err());
 
     let by = Who::system();
     let silent = control.take_over(&Claim::assumed(&by), "shop", "1", "why").await;
@@ -181,8 +154,7 @@ async fn a_frozen_app_takes_no_change_and_the_others_do_until_it_is_taken_over_f
         control.take_over(&Claim::assumed(&by), "shop", "0", " ").await,
         Err(ControlError::Invalid(_))
     ));
-    let roles = vec![("shop".to_owned(), Role::Approver)];
-    let approver = Who { roles, kind: "user", ..Who::system() };
+    let approver = user("bob", Role::Approver, "shop");
     let denied = control.take_over(&Claim::assumed(&approver), "shop", "0", "why").await;
     assert!(matches!(denied, Err(ControlError::NoRight { need: Role::Admin, .. })));
     assert_eq!(
@@ -196,7 +168,7 @@ async fn a_frozen_app_takes_no_change_and_the_others_do_until_it_is_taken_over_f
         list.sort();
         list
     };
-    assert_eq!((shop.version, documents(&shop.documents)), (7, documents(&held)));
+    assert_eq!((shop.version, documents(&shop.documents)), (7, documents(&real)));
     let of =
         |key: &'static str| control.read(move |tx| Ok(rules::get(tx, &Actor::system(), "shop", key)?.row));
     let push = of("push").await.expect("there");
@@ -212,7 +184,7 @@ async fn a_frozen_app_takes_no_change_and_the_others_do_until_it_is_taken_over_f
         assert_eq!(of(switched_off).await.expect("there").state, "off", "{switched_off}");
     }
     assert!(frozen_apps(&control).await.is_empty());
-    create(&control, "shop", row("more", "1", "")).await.expect("not frozen any more");
+    create_rule(&control, "shop", row("more", "1", "")).await.expect("not frozen any more");
     let again = control.change(|tx| thaw::force(tx, &Actor::system(), "shop", "why")).await;
     assert!(matches!(again, Err(ControlError::NotFound { what: "frozen app", .. })));
     let chain = control.read(|tx| audit::verify(tx, &Actor::system())).await.expect("walked");
@@ -239,7 +211,7 @@ async fn what_the_database_has_is_forced_as_a_version_above_all_that_nodes_hold(
     assert_eq!((of("new").version, of("new").documents.len()), (5, 0), "the nodes drop its rules");
     nodes.hold(1, &[], 0);
     assert!(frozen_apps(&control).await.is_empty());
-    create(&control, "new", row("a", "1", "")).await.expect("an app like others");
+    create_rule(&control, "new", row("a", "1", "")).await.expect("an app like others");
     let listed = control.read(|tx| versions::list(tx, &Actor::system(), "shop", 9)).await.expect("versions");
     let listed: Vec<_> = listed.iter().map(|it| (it.version, &*it.kind)).collect();
     assert_eq!(listed, [(7, "force"), (2, "publish"), (1, "publish")]);
@@ -263,7 +235,7 @@ async fn one_node_that_lies_freezes_nothing() {
         nodes.hold(holders, &[apps], others);
         assert!(frozen_apps(&control).await.is_empty(), "{holders} {apps:?} {others}");
     }
-    create(&control, "shop", row("more", "1", "")).await.expect("a change");
+    create_rule(&control, "shop", row("more", "1", "")).await.expect("a change");
 }
 
 #[tokio::test]
@@ -273,14 +245,16 @@ async fn an_admin_decides_also_about_what_few_nodes_hold() {
     let control = open(folder.path(), &nodes).await;
     nodes.hold(1, &[("shop", 2, 6)], 3);
     assert!(frozen_apps(&control).await.is_empty(), "one of four");
-    create(&control, "shop", row("more", "1", "")).await.expect("a change, which that node does not get");
+    create_rule(&control, "shop", row("more", "1", ""))
+        .await
+        .expect("a change, which that node does not get");
     let forced = control.change(|tx| thaw::force(tx, &Actor::system(), "shop", "the database counts"));
     assert_eq!(forced.await.expect("forced"), 7);
     let published = control.published().borrow().clone();
     let shop = published.apps.iter().find(|it| it.app == "shop").expect("there");
     assert_eq!((shop.version, shop.forced), (7, 7), "nodes may replace what they hold below this version");
     // Before the nodes have it, they still say that they are ahead.
-    create(&control, "shop", row("next", "1", "")).await.expect("a change right after the decision");
+    create_rule(&control, "shop", row("next", "1", "")).await.expect("a change right after the decision");
     drop(control);
     let control = open(folder.path(), &nodes).await;
     let published = control.published().borrow().clone();
@@ -309,8 +283,7 @@ async fn changes_wait_for_the_nodes_that_were_there_and_no_longer_than_they_are_
         let (folder, _) = old_copy(&nodes).await;
         let now = Arc::new(AtomicI64::new(1_000_000));
         let time = TimeSource::Manual(Arc::clone(&now));
-        let control = Control::open(folder.path(), time, Arc::clone(&nodes) as _).await.expect("opened");
-        let control = Arc::new(control);
+        let control = Arc::new(open_with(folder.path(), time, Arc::clone(&nodes) as _).await);
         let file = rusqlite::Connection::open(folder.path().join("control.db")).expect("the database");
         let gone = (!reported.is_empty()).then_some(("gone", 840_000));
         for (node, at) in reported.iter().map(|node| (*node, 900_000)).chain(gone) {

@@ -1,38 +1,31 @@
 //! Imports: what is worked out before the transaction is what the transaction would have worked out.
 #![allow(clippy::expect_used, clippy::print_stdout, reason = "a failed step of a test must say which")]
 
-use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use proptest::prelude::*;
 use tollgate_clock::MonotonicClock;
 use tollgate_control::publishing::Intent;
-use tollgate_control::table_rule::TableRuleInput;
 use tollgate_control::transfer::{self, Imported};
 use tollgate_control::{
-    Actor, Claim, Content, Control, ControlError, FileRule, KnownNodes, OldNodes, Origin, Role, Settings,
-    Steps, apps, audit, change_set, rules, users, versions,
+    Actor, Claim, Content, Control, ControlError, FileRule, OldNodes, Origin, Role, Settings, Steps, apps,
+    audit, change_set, rules, users, versions,
 };
 use tollgate_core::Clock as _;
-use tollgate_db::{TimeSource, Tx, query_int};
-
-async fn open(folder: &Path, time: TimeSource) -> Control {
-    Control::open(folder, time, Arc::new(KnownNodes::default())).await.expect("a database")
-}
+use tollgate_db::{Tx, query_int};
+use tollgate_harness::people::PASSWORD;
+use tollgate_harness::rules::{all_of, checked, create_rule, limit};
+use tollgate_harness::{ControlPlane, Interruptions, block_on};
 
 fn admin() -> Claim {
     Claim::program("tests")
 }
 
 fn table_rule(key: &str, rate: i64) -> Content {
-    let key = key.to_owned();
-    let rate = rate.to_string();
-    let max_permits = "100".to_owned();
-    let input = TableRuleInput { key, rate, max_permits, ..TableRuleInput::default() };
-    Content::TableRule(Box::new(input.check().expect("a rule")))
+    checked(&limit(key, rate))
 }
 
 fn file(domain: &str, limit: i64) -> Content {
@@ -93,13 +86,8 @@ proptest! {
         documents in prop::collection::vec(document(), 1..4), approvals in prop::bool::weighted(0.2),
         most_at_once in 0_usize..6, of_one in 1_usize..4,
     ) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        runtime.block_on(async {
-            let folders = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
-            let now = Arc::new(AtomicI64::new(1_800_000_000_000));
-            let time = || TimeSource::Manual(Arc::clone(&now));
-            let [before, within] =
-                [open(folders[0].path(), time()).await, open(folders[1].path(), time()).await];
+        block_on(async {
+            let [before, within] = [ControlPlane::start().await, ControlPlane::start().await];
             // Some are large, and written in several transactions.
             before.set_steps(Steps { most_at_once, of_one });
             if approvals {
@@ -109,7 +97,8 @@ proptest! {
                 }
             }
             for all in documents {
-                now.fetch_add(1, Relaxed); // ids sort by it
+                before.pass(1); // ids sort by it
+                within.pass(1);
                 let a = before.import(&admin(), OldNodes::Reject, all.clone()).await;
                 let work = move |tx: &mut dyn Tx, by: &Actor| {
                     transfer::import(tx, by, &all, Intent::Publish)
@@ -128,37 +117,21 @@ proptest! {
     }
 }
 
-/// Adds a rule `otherN` from a thread without a runtime.
-fn add(control: &Control, nth: usize) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let input = TableRuleInput {
-        key: format!("other{nth}"),
-        max_permits: "5".to_owned(),
-        ..TableRuleInput::default()
-    };
-    let create = move |tx: &mut dyn Tx, by: &Actor| rules::create(tx, by, "shop", &input);
-    runtime.block_on(control.change_as(&admin(), create)).expect("added");
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_between_the_work_and_the_transaction_is_seen() {
     for interruptions in [0, 1, 2, 3, 5] {
-        let folder = tempfile::tempdir().expect("a folder");
-        let other = open(folder.path(), TimeSource::Database).await;
+        let other = ControlPlane::in_real_time().await;
         let first = Imported { app: "shop".to_owned(), rules: vec![table_rule("a", 1), table_rule("b", 1)] };
         other.import(&admin(), OldNodes::Reject, first).await.expect("imported");
-        // The time is asked before a transaction begins: then somebody else adds a rule.
-        let left = Arc::new(AtomicUsize::new(0));
-        let others = Arc::clone(&left);
-        let before_each = move || {
-            let is_writer = std::thread::current().name() == Some("db-write");
-            if is_writer && let Ok(nth) = others.fetch_update(Relaxed, Relaxed, |it| it.checked_sub(1)) {
-                add(&other, nth);
+        let transactions = Interruptions::default();
+        let others = Arc::clone(&other.control);
+        let time = transactions.time(move |nth| {
+            if let Some(nth) = nth.filter(|nth| *nth < interruptions) {
+                block_on(create_rule(&others, "shop", limit(&format!("other{nth}"), 1))).expect("added");
             }
-            1_800_000_000_000
-        };
-        let control = open(folder.path(), TimeSource::Asked(Arc::new(before_each))).await;
-        left.store(interruptions, Relaxed);
+        });
+        let control = other.beside_at(time).await;
+        transactions.begin();
         let all = Imported { app: "shop".to_owned(), rules: vec![table_rule("a", 2), table_rule("c", 1)] };
         let done = control.import(&admin(), OldNodes::Reject, all.clone()).await.expect("imported");
         let version = done.expect("a change").published_version;
@@ -179,12 +152,11 @@ fn large(count: usize, rate: i64) -> Imported {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn most_of_the_time_that_an_import_takes_others_write() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let control = Arc::new(open(folder.path(), TimeSource::Database).await);
+    let control = ControlPlane::in_real_time().await;
     let clock = MonotonicClock::new();
     let count = std::env::var("TOLLGATE_TEST_RULES").ok().and_then(|it| it.parse().ok()).unwrap_or(1_500);
     for rate in [1, 2] {
-        let importing = Arc::clone(&control);
+        let importing = Arc::clone(&control.control);
         let began = clock.now();
         let all = large(count, rate);
         let import = tokio::spawn(async move { importing.import(&admin(), OldNodes::Reject, all).await });
@@ -203,22 +175,14 @@ async fn most_of_the_time_that_an_import_takes_others_write() {
 
 /// Changes the rule `key00001` if it is there, and adds a rule if not: somebody else does, between the steps.
 fn write_between(control: &Control, app: &str, key: &str) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let input =
-        TableRuleInput { key: key.to_owned(), max_permits: "5".to_owned(), ..TableRuleInput::default() };
     let app = app.to_owned();
-    let write = move |tx: &mut dyn Tx, by: &Actor| {
-        let changed = TableRuleInput { key: "key00001".to_owned(), rate: "9".to_owned(), ..input.clone() };
-        if let Ok(now) = rules::get(tx, by, &app, &changed.key) {
-            return rules::update(tx, by, &app, now.etag, &changed);
-        }
-        rules::create(tx, by, &app, &input)
+    let key = key.to_owned();
+    let write = move |tx: &mut dyn Tx, by: &Actor| match rules::get(tx, by, &app, "key00001") {
+        Ok(now) => rules::update(tx, by, &app, now.etag, &limit("key00001", 9)),
+        Err(_) => rules::create(tx, by, &app, &limit(&key, 1)),
     };
-    runtime.block_on(control.change_as(&admin(), write)).expect("written");
+    block_on(control.change_as(&admin(), write)).expect("written");
 }
-
-/// A number of a transaction before which others write nothing.
-const OVER: usize = 1_000_000;
 
 type Look = (i64, String, Vec<String>, i64, usize, usize);
 
@@ -229,8 +193,7 @@ fn looked_at(control: &Control) -> Look {
         let Ok(app) = apps::get(tx, by, Role::Viewer, "shop") else {
             return Ok((0, String::new(), Vec::new(), 0, 0, 0));
         };
-        let query = rules::Query { app: "shop".to_owned(), page: 1, size: 500, ..rules::Query::default() };
-        let listed = rules::list(tx, by, &query)?;
+        let listed = rules::list(tx, by, &all_of("shop"))?;
         let keys = listed.rules.iter().map(|it| format!("{} {}", it.row.key, it.row.rate)).collect();
         assert_eq!(listed.matching, app.rules, "a list counts what there is");
         let diffs = match app.version {
@@ -240,8 +203,7 @@ fn looked_at(control: &Control) -> Look {
         let sets = change_set::list(tx, by, &change_set::Query { limit: 500, ..Default::default() })?.len();
         Ok((app.version, transfer::export(tx, by, "shop")?, keys, app.rules, diffs, sets))
     };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    runtime.block_on(control.read_as(&admin(), look)).expect("a look")
+    block_on(control.read_as(&admin(), look)).expect("a look")
 }
 
 /// The rules of a document, as a list shows them.
@@ -254,8 +216,8 @@ fn of(all: &Imported) -> Vec<String> {
 }
 
 /// Seals of the database, each with how many rows its transaction has left, and whether it made a version.
-fn transactions(folder: &Path) -> Vec<(usize, bool)> {
-    let file = rusqlite::Connection::open(folder.join("control.db")).expect("the database");
+fn transactions(control: &ControlPlane) -> Vec<(usize, bool)> {
+    let file = control.file();
     let mut seals = file.prepare("SELECT rows FROM seals ORDER BY seq").expect("seals");
     let rows = seals.query_map([], |row| row.get::<_, String>(0)).expect("rows");
     let rows = rows.map(|it| it.expect("a text"));
@@ -279,96 +241,89 @@ proptest! {
         between in prop::collection::vec((0_usize..30, prop::bool::ANY), 0..5),
     ) {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-        runtime.expect("a runtime").block_on(async {
-            let folder = tempfile::tempdir().expect("a folder");
-            let other = Arc::new(open(folder.path(), TimeSource::Database).await);
-            other.import(&admin(), OldNodes::Reject, of_rates(&first)).await.expect("imported");
-            let before = looked_at_from(&other);
-            let nth = Arc::new(AtomicUsize::new(OVER));
-            let seen = Arc::new(Mutex::new(Vec::new()));
-            let others = Arc::clone(&other);
-            let counted = Arc::clone(&nth);
-            let looks = Arc::clone(&seen);
-            let asked = between.clone();
-            let before_each = move || {
-                if std::thread::current().name() == Some("db-write") {
-                    let nth = counted.fetch_add(1, Relaxed);
-                    for (at, is_of_app) in &asked {
-                        if *at == nth {
-                            let app = if *is_of_app { "shop" } else { "mail" };
-                            let key = format!("other{nth}");
-                            write_between(&others, app, &key);
-                        }
-                    }
-                    looks.lock().push(looked_at(&others));
-                }
-                1_800_000_000_000
-            };
-            let control = open(folder.path(), TimeSource::Asked(Arc::new(before_each))).await;
-            control.set_steps(Steps { most_at_once, of_one });
-            nth.store(0, Relaxed);
-            let all = of_rates(&second);
-            let done = control.import(&admin(), OldNodes::Reject, all.clone()).await.expect("imported");
-            nth.store(OVER, Relaxed); // others do not write while what is left is removed
-            control.read_node_tokens().await.expect("nobody writes any more");
-            let after = looked_at_from(&other);
-            let published = done.as_ref().and_then(|it| it.published_version);
-            assert_eq!(published.is_some(), done.is_some());
-            // Each look is what there was before, with what others wrote, or what there is after.
-            let without = |look: &Look| -> Vec<String> {
-                let is_of_others = |it: &&String| it.starts_with("other") || it.starts_with("key00001 ");
-                look.2.iter().filter(|it| !is_of_others(it)).cloned().collect()
-            };
-            let looks = seen.lock().clone();
-            for look in looks.iter().chain([&after]) {
-                let is_after = published.is_some_and(|version| look.0 >= version);
-                let rules = without(look);
-                if is_after {
-                    assert_eq!(look.2, of(&all), "{look:?}");
-                } else {
-                    assert_eq!(rules, without(&before), "{look:?}");
-                }
-                assert_eq!(look.2.len() as i64, look.3);
-            }
-            // The history says of each version what was seen of it.
-            for (version, listed) in looks.iter().map(|it| (it.0, it.2.clone())) {
-                let at = move |tx: &mut dyn Tx, by: &Actor| versions::difference(tx, by, "shop", 0, version);
-                let then = if version == 0 { Vec::new() } else { other.read_as(&admin(), at).await.expect("read") };
-                let rules = then.into_iter().filter_map(|it| it.after).collect();
-                assert_eq!(of(&Imported { app: String::new(), rules }), listed, "version {version}");
-            }
-            let compared = control.compare_rows(&admin()).await.expect("compared");
-            assert!(compared.is_whole(), "{compared:?}");
-            // Nothing is left of it once it is removed, and each rule says one thing at a time.
-            drop(control);
-            let again = Arc::new(open(folder.path(), TimeSource::Database).await);
-            assert_eq!(looked_at_from(&again), after);
-            let left = again.read(|tx| {
-                let counts = [
-                    "SELECT COUNT(*) FROM staged",
-                    "SELECT COUNT(*) FROM car WHERE NOT EXISTS \
-                     (SELECT 1 FROM apps WHERE apps.id = app_id AND apps.edition = car.edition)",
-                    "SELECT COUNT(*) FROM rule_versions LEFT JOIN versions ON versions.version = from_version \
-                     AND versions.app_id = rule_versions.app_id WHERE versions.version IS NULL",
-                    "SELECT COUNT(*) FROM change_ops LEFT JOIN changes ON id = change_id WHERE id IS NULL",
-                    "SELECT COUNT(*) FROM rule_versions AS a JOIN rule_versions AS b USING (rule_id) \
-                     WHERE a.from_version < b.from_version \
-                     AND (a.to_version IS NULL OR a.to_version > b.from_version)",
-                ];
-                let mut left = Vec::new();
-                for count in counts {
-                    left.push(query_int(tx, count, &[])?);
-                }
-                Ok::<_, ControlError>(left)
-            });
-            assert_eq!(left.await.expect("counted"), [0; 5]);
-        });
+        let steps = Steps { most_at_once, of_one };
+        runtime.expect("a runtime").block_on(import_among_others(&first, &second, steps, between));
     }
 }
 
+/// Imports `second` over `first`. Before each transaction others look at the app, and write at those of these
+/// numbers: into the app, or into another one.
+async fn import_among_others(first: &[i64], second: &[i64], steps: Steps, between: Vec<(usize, bool)>) {
+    let other = ControlPlane::in_real_time().await;
+    other.import(&admin(), OldNodes::Reject, of_rates(first)).await.expect("imported");
+    let before = looked_at_from(&other);
+    let transactions = Interruptions::default();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let others = Arc::clone(&other.control);
+    let looks = Arc::clone(&seen);
+    let time = transactions.time(move |nth| {
+        for (at, is_of_app) in between.iter().filter(|it| Some(it.0) == nth) {
+            write_between(&others, if *is_of_app { "shop" } else { "mail" }, &format!("other{at}"));
+        }
+        looks.lock().push(looked_at(&others));
+    });
+    let control = other.beside_at(time).await;
+    control.set_steps(steps);
+    transactions.begin();
+    let all = of_rates(second);
+    let done = control.import(&admin(), OldNodes::Reject, all.clone()).await.expect("imported");
+    transactions.end(); // others do not write while what is left is removed
+    control.read_node_tokens().await.expect("nobody writes any more");
+    let after = looked_at_from(&other);
+    let published = done.as_ref().and_then(|it| it.published_version);
+    assert_eq!(published.is_some(), done.is_some());
+    // Each look is what there was before, with what others wrote, or what there is after.
+    let without = |look: &Look| -> Vec<String> {
+        let is_of_others = |it: &&String| it.starts_with("other") || it.starts_with("key00001 ");
+        look.2.iter().filter(|it| !is_of_others(it)).cloned().collect()
+    };
+    let looks = seen.lock().clone();
+    for look in looks.iter().chain([&after]) {
+        if published.is_some_and(|version| look.0 >= version) {
+            assert_eq!(look.2, of(&all), "{look:?}");
+        } else {
+            assert_eq!(without(look), without(&before), "{look:?}");
+        }
+        assert_eq!(look.2.len() as i64, look.3);
+    }
+    // The history says of each version what was seen of it.
+    for (version, listed) in looks.iter().map(|it| (it.0, it.2.clone())) {
+        let at = move |tx: &mut dyn Tx, by: &Actor| versions::difference(tx, by, "shop", 0, version);
+        let then = if version == 0 { Vec::new() } else { other.read_as(&admin(), at).await.expect("read") };
+        let rules = then.into_iter().filter_map(|it| it.after).collect();
+        assert_eq!(of(&Imported { app: String::new(), rules }), listed, "version {version}");
+    }
+    let compared = control.compare_rows(&admin()).await.expect("compared");
+    assert!(compared.is_whole(), "{compared:?}");
+    drop(control);
+    nothing_is_left(other, after).await;
+}
+
+/// Nothing is left of a large import once it is removed, and each rule says one thing at a time.
+async fn nothing_is_left(other: ControlPlane, after: Look) {
+    let again = other.beside().await;
+    assert_eq!(looked_at_from(&again), after);
+    let left = again.read(|tx| {
+        let counts = [
+            "SELECT COUNT(*) FROM staged",
+            "SELECT COUNT(*) FROM car WHERE NOT EXISTS \
+             (SELECT 1 FROM apps WHERE apps.id = app_id AND apps.edition = car.edition)",
+            "SELECT COUNT(*) FROM rule_versions LEFT JOIN versions ON versions.version = from_version \
+             AND versions.app_id = rule_versions.app_id WHERE versions.version IS NULL",
+            "SELECT COUNT(*) FROM change_ops LEFT JOIN changes ON id = change_id WHERE id IS NULL",
+            "SELECT COUNT(*) FROM rule_versions AS a JOIN rule_versions AS b USING (rule_id) \
+             WHERE a.from_version < b.from_version \
+             AND (a.to_version IS NULL OR a.to_version > b.from_version)",
+        ];
+        let left = counts.into_iter().map(|count| query_int(tx, count, &[]));
+        Ok(left.collect::<Result<Vec<_>, _>>()?)
+    });
+    assert_eq!(left.await.expect("counted"), [0; 5]);
+}
+
 /// As [`looked_at`], from within a runtime.
-fn looked_at_from(control: &Arc<Control>) -> Look {
-    let control = Arc::clone(control);
+fn looked_at_from(control: &ControlPlane) -> Look {
+    let control = Arc::clone(&control.control);
     std::thread::spawn(move || looked_at(&control)).join().expect("a look")
 }
 
@@ -380,14 +335,13 @@ async fn whatever_its_size_an_import_writes_few_rows_in_each_transaction() {
     {
         let mut versions_of = Vec::new();
         for count in [50, 200] {
-            let folder = tempfile::tempdir().expect("a folder");
-            let control = open(folder.path(), TimeSource::Database).await;
+            let control = ControlPlane::in_real_time().await;
             control.set_steps(steps);
             for rate in [1, 2] {
-                let before = transactions(folder.path()).len();
+                let before = transactions(&control).len();
                 control.import(&admin(), OldNodes::Reject, large(count, rate)).await.expect("imported");
                 control.import(&admin(), OldNodes::Reject, large(count, rate)).await.expect("equal already");
-                let made = transactions(folder.path()).split_off(before);
+                let made = transactions(&control).split_off(before);
                 let publishing: Vec<_> = made.iter().filter(|it| it.1).map(|it| it.0).collect();
                 assert_eq!(publishing.len(), 1, "{count}: one transaction makes the version");
                 versions_of.push(publishing[0]);
@@ -404,39 +358,31 @@ async fn whatever_its_size_an_import_writes_few_rows_in_each_transaction() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rights_that_end_between_any_two_steps_of_a_large_import_end_it() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let other = Arc::new(open(folder.path(), TimeSource::Database).await);
-    let password = "correct horse battery";
-    other.create_user(&admin(), "ann", password).await.expect("a user");
+    let other = ControlPlane::in_real_time().await;
+    other.create_user(&admin(), "ann", PASSWORD).await.expect("a user");
     other.import(&admin(), OldNodes::Reject, large(4, 1)).await.expect("imported");
     let set_role = |role| move |tx: &mut dyn Tx, by: &Actor| users::set_role(tx, by, "ann", "shop", role);
     let before = looked_at_from(&other);
-    let nth = Arc::new(AtomicUsize::new(OVER));
-    let counted = Arc::clone(&nth);
-    let others = Arc::clone(&other);
+    let transactions = Interruptions::default();
+    let others = Arc::clone(&other.control);
     let ends_at = Arc::new(AtomicUsize::new(0));
     let asked = Arc::clone(&ends_at);
-    let before_each = move || {
-        let is_writer = std::thread::current().name() == Some("db-write");
-        if is_writer && counted.fetch_add(1, Relaxed) == asked.load(Relaxed) {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            let by = admin();
-            let ended = others.change_as(&by, set_role(None));
-            runtime.expect("a runtime").block_on(ended).expect("ended");
+    let time = transactions.time(move |nth| {
+        if nth == Some(asked.load(Relaxed)) {
+            block_on(others.change_as(&admin(), set_role(None))).expect("ended");
         }
-        1_800_000_000_000
-    };
-    let control = open(folder.path(), TimeSource::Asked(Arc::new(before_each))).await;
+    });
+    let control = other.beside_at(time).await;
     control.set_steps(Steps { most_at_once: 2, of_one: 2 });
-    let cookie = control.log_in(Origin::default(), "ann", password).await.expect("a login");
+    let cookie = control.log_in(Origin::default(), "ann", PASSWORD).await.expect("a login");
     let mut rejections = 0;
     for at in 0.. {
         other.change_as(&admin(), set_role(Some(Role::Editor))).await.expect("a role");
         ends_at.store(at, Relaxed);
-        nth.store(0, Relaxed);
+        transactions.begin();
         let ann = Claim::login(&cookie, Origin::default());
         let done = control.import(&ann, OldNodes::Reject, large(4, 2)).await;
-        let steps = nth.swap(OVER, Relaxed);
+        let steps = transactions.end();
         if done.is_ok() {
             assert!(at >= 4, "the steps that write, and the one that publishes: {at}");
             break;

@@ -4,48 +4,29 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::Arc;
+use std::process::Stdio;
 
-use tollgate_control::app_settings::{self, AppInput};
+use tollgate_control::app_settings::AppInput;
 use tollgate_control::audit::{self, Chain, MAX_EXPORT};
-use tollgate_control::changes::{self, ChangeInput, OpInput};
-use tollgate_control::file_rules::FileInput;
-use tollgate_control::publishing;
-use tollgate_control::table_rule::TableRuleInput;
+use tollgate_control::changes::{self, ChangeInput};
 use tollgate_control::{
-    Claim, Content, Control, Kind, KnownNodes, OldNodes, Role, Steps, Who, apps, compile, reviews, rules,
-    transfer, versions,
+    Claim, Control, Kind, OldNodes, Role, Steps, Who, apps, compile, publishing, reviews, rules, transfer,
+    versions,
 };
-use tollgate_db::{TimeSource, kill_at_step, row, select};
+use tollgate_db::{kill_at_step, row, select};
 use tollgate_fleet_proto::published::Published;
+use tollgate_harness::people::user;
+use tollgate_harness::rules::{
+    all_of, change_of, create_rule, file_text, limit, put, put_file, removal, set_app,
+};
+use tollgate_harness::{block_on, kills, open};
 
 /// Beside the database, once acknowledged entries are missing.
 const LOST: &str = "audit-lost";
 const CHILD: &str = "publishes_until_it_ends_at_a_step";
 
-async fn open(folder: &Path) -> Control {
-    let nodes = Arc::new(KnownNodes::default());
-    Control::open(folder, TimeSource::Database, nodes).await.expect("a database")
-}
-
-fn user(name: &str) -> Who {
-    let roles = vec![("*".to_owned(), Role::Admin)];
-    Who { kind: "user", user_id: name.to_owned(), name: name.to_owned(), roles, ..Who::system() }
-}
-
-fn put(key: &str, base: Option<i64>, rate: i64) -> OpInput {
-    let name = key.to_owned();
-    let rate = rate.to_string();
-    let row = TableRuleInput { key: name, rate, max_permits: "100".to_owned(), ..TableRuleInput::default() };
-    let after = Some(Content::TableRule(Box::new(row.check().expect("a row"))));
-    OpInput { kind: Kind::TableRule, key: key.to_owned(), base, after }
-}
-
-fn file() -> OpInput {
-    let text = "domain: mail\ndescriptors:\n  - key: user\n    rate_limit: {rate: 5/minute}\n".to_owned();
-    let after = FileInput { text, ..FileInput::default() }.check().expect("a file");
-    OpInput { kind: Kind::File, key: "mail".to_owned(), base: None, after: Some(Content::File(after)) }
+fn admin(name: &str) -> Who {
+    user(name, Role::Admin, "*")
 }
 
 /// An app with three rules that needs one approval, and an approved change set: it changes a rule, deletes
@@ -53,34 +34,23 @@ fn file() -> OpInput {
 async fn prepared(folder: &Path) {
     let control = open(folder).await;
     for key in ["a", "b", "c"] {
-        let input = TableRuleInput {
-            key: key.to_owned(),
-            max_permits: "100".to_owned(),
-            ..TableRuleInput::default()
-        };
-        control
-            .change(move |tx| rules::create(tx, &user("ann").assumed(), "shop", &input))
-            .await
-            .expect("a rule");
+        create_rule(&control, "shop", limit(key, 1)).await.expect("a rule");
     }
     let input = AppInput { approvals: "1".to_owned(), ..AppInput::default() };
-    let set = control.change(move |tx| {
-        let etag = apps::get(tx, &user("ann").assumed(), Role::Admin, "shop")?.etag;
-        app_settings::update(tx, &user("ann").assumed(), "shop", etag, &input)
-    });
-    set.await.expect("set");
-    let gone = OpInput { after: None, ..put("b", Some(2), 1) };
-    let ops = vec![put("a", Some(1), 7), gone, put("d", None, 8), file()];
-    let input = ChangeInput { title: "four".to_owned(), comment: "because".to_owned(), ops };
-    let made = control.change(move |tx| changes::create(tx, &user("ann").assumed(), "shop", &input)).await;
+    set_app(&control, "shop", input).await;
+    let gone = removal(Kind::TableRule, "b", 2);
+    let file = put_file("mail", None, &file_text("mail", 5)).expect("a file");
+    let input = change_of(&[put("a", Some(1), 7), gone, put("d", None, 8), file]);
+    let input = ChangeInput { title: "four".to_owned(), ..input };
+    let made = control.change(move |tx| changes::create(tx, &admin("ann").assumed(), "shop", &input)).await;
     let made = made.expect("a draft");
     let id = made.id.clone();
     let submitted =
-        control.change(move |tx| changes::submit(tx, &user("ann").assumed(), &id, made.etag)).await;
+        control.change(move |tx| changes::submit(tx, &admin("ann").assumed(), &id, made.etag)).await;
     let submitted = submitted.expect("submitted");
-    control.invite(&Claim::assumed(&user("ann")), "bob", "shop", "approver").await.expect("a user");
+    control.invite(&Claim::assumed(&admin("ann")), "bob", "shop", "approver").await.expect("a user");
     let approve = move |tx: &mut dyn tollgate_db::Tx| {
-        reviews::approve(tx, &user("bob").assumed(), &submitted.id, submitted.etag, "good")
+        reviews::approve(tx, &admin("bob").assumed(), &submitted.id, submitted.etag, "good")
     };
     control.change(approve).await.expect("approved");
 }
@@ -100,13 +70,13 @@ async fn publish_one(control: &Control, nth: usize) {
             let publish = control.change(|tx| {
                 let approved = select!(Approved: "FROM changes WHERE state = 'approved'").first(tx, &[])?;
                 let Approved { id, etag } = approved.expect("an approved change set");
-                publishing::publish(tx, &user("ann").assumed(), &id, etag)
+                publishing::publish(tx, &admin("ann").assumed(), &id, etag)
             });
             publish.await.expect("published");
         }
         1 => {
             let back =
-                control.change(|tx| versions::rollback(tx, &user("ann").assumed(), "shop", 4, 3, "why"));
+                control.change(|tx| versions::rollback(tx, &admin("ann").assumed(), "shop", 4, 3, "why"));
             back.await.expect("rolled back");
         }
         _ => {
@@ -122,7 +92,7 @@ async fn publish_one(control: &Control, nth: usize) {
                 .collect();
             let all = transfer::read(&format!("tollgate: 1\napp: other\ncar:\n{rules}")).expect("a document");
             control.set_steps(Steps { most_at_once: 5 - nth, of_one: 2 });
-            let claim = Claim::assumed(&user("ann"));
+            let claim = Claim::assumed(&admin("ann"));
             control.import(&claim, OldNodes::Reject, all).await.expect("imported");
         }
     }
@@ -131,12 +101,11 @@ async fn publish_one(control: &Control, nth: usize) {
 #[test]
 #[ignore = "its parent test runs it, and it ends at a step"]
 fn publishes_until_it_ends_at_a_step() {
-    let Ok(folder) = std::env::var("TOLLGATE_TEST_FOLDER") else { return }; // not by its parent
+    let Some(folder) = kills::folder() else { return };
     let step = std::env::var("TOLLGATE_TEST_STEP").expect("a step").parse().expect("a number");
     let nth = std::env::var("TOLLGATE_TEST_NTH").expect("which").parse().expect("a number");
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    runtime.block_on(async {
-        let control = open(Path::new(&folder)).await;
+    block_on(async {
+        let control = open(&folder).await;
         kill_at_step(step);
         publish_one(&control, nth).await;
     });
@@ -154,19 +123,15 @@ struct Seen {
 /// The current state. Holds the audit to its chain, and what is published to the rules.
 async fn seen(folder: &Path) -> Seen {
     let control = open(folder).await;
-    let by = user("ann");
+    let by = admin("ann");
     let chain = control.verify_audit(&Claim::assumed(&by), |_, _| {}).await.expect("walked");
     let read = control.read(move |tx| {
         let entries = audit::export(tx, &by.assumed(), 0, MAX_EXPORT)?;
         let mut all = Vec::new();
         for app in apps::list(tx, &by.assumed())? {
             let text = transfer::export(tx, &by.assumed(), &app.name)?;
-            let query = rules::Query { app: app.name.clone(), page: 1, size: 500, ..rules::Query::default() };
-            let table_rules = rules::list(tx, &by.assumed(), &query)?
-                .rules
-                .into_iter()
-                .map(|it| it.row)
-                .collect::<Vec<_>>();
+            let listed = rules::list(tx, &by.assumed(), &all_of(&app.name))?.rules;
+            let table_rules = listed.into_iter().map(|it| it.row).collect::<Vec<_>>();
             all.push((app.name, app.version, text, table_rules));
         }
         let changes = select!(Titled: "FROM changes ORDER BY id").all(tx, &[])?;
@@ -174,7 +139,7 @@ async fn seen(folder: &Path) -> Seen {
         Ok::<_, tollgate_control::ControlError>((entries, all, changes))
     });
     let (entries, all, changes) = read.await.expect("read");
-    let rows = control.compare_rows(&Claim::assumed(&user("ann"))).await.expect("compared");
+    let rows = control.compare_rows(&Claim::assumed(&admin("ann"))).await.expect("compared");
     assert!(rows.is_whole() && rows.rows > 0, "each change seals what it leaves: {rows:?}");
     let whole = entries.len() as i64;
     assert!(
@@ -245,9 +210,7 @@ async fn ended_at_any_step(folder: &Path, mut base: PathBuf, publications: &[(us
         for step in 1_u64.. {
             let at = folder.join(format!("{nth}-{step}"));
             copy(&base, &at);
-            let status = Command::new(std::env::current_exe().expect("this test"))
-                .args(["--ignored", "--exact", CHILD])
-                .env("TOLLGATE_TEST_FOLDER", &at)
+            let status = kills::process(CHILD, &at)
                 .env("TOLLGATE_TEST_STEP", step.to_string())
                 .env("TOLLGATE_TEST_NTH", nth.to_string())
                 .stdout(Stdio::null())

@@ -2,31 +2,15 @@
 #![allow(clippy::expect_used, reason = "a failed step of a test must say which")]
 
 use std::collections::HashMap;
-use std::io::{BufRead as _, BufReader};
-use std::path::Path;
-use std::process::{Command, Stdio};
-use std::sync::Arc;
 
-use tollgate_control::audit::{Chain, MAX_EXPORT};
-use tollgate_control::table_rule::TableRuleInput;
 use tollgate_control::tokens::TokenInput;
-use tollgate_control::{
-    Actor, Claim, Control, KnownNodes, Role, Settings, Who, audit, compile, rules, settings, tokens, users,
-};
-use tollgate_db::{TimeSource, Tx};
+use tollgate_control::{Claim, Control, Role, Settings, Who, compile, rules, settings, tokens, users};
+use tollgate_db::Tx;
+use tollgate_harness::people::PASSWORD;
+use tollgate_harness::rules::{all_of, create_rule, limit, write_rule};
+use tollgate_harness::{block_on, kills, open};
 
 const CHILD: &str = "writes_of_every_kind_until_it_is_killed";
-
-async fn open(folder: &Path) -> Control {
-    let nodes = Arc::new(KnownNodes::default());
-    Control::open(folder, TimeSource::Database, nodes).await.expect("a database")
-}
-
-fn input(key: &str, rate: usize) -> TableRuleInput {
-    let key = key.to_owned();
-    let rate = rate.to_string();
-    TableRuleInput { key, rate, max_permits: "100".to_owned(), ..TableRuleInput::default() }
-}
 
 /// One write of each kind, and what it is called.
 async fn write(control: &Control, n: usize, of: u32) -> &'static str {
@@ -34,16 +18,12 @@ async fn write(control: &Control, n: usize, of: u32) -> &'static str {
     let key = format!("k{of}-{n}");
     match n % 7 {
         0 => {
-            let create = control.change(move |tx| rules::create(tx, &by.assumed(), "shop", &input(&key, 1)));
-            create.await.expect("a rule");
+            create_rule(control, "shop", limit(&key, 1)).await.expect("a rule");
             "rule.create"
         }
         1 => {
-            let update = control.change(move |tx| {
-                let etag = rules::get(tx, &by.assumed(), "shop", "first")?.etag;
-                rules::update(tx, &by.assumed(), "shop", etag, &input("first", of as usize * 100 + n))
-            });
-            update.await.expect("a rule");
+            let rate = i64::from(of) * 100 + n as i64;
+            write_rule(control, "shop", limit("first", rate)).await.expect("a rule");
             "rule.update"
         }
         2 => {
@@ -88,10 +68,9 @@ async fn write(control: &Control, n: usize, of: u32) -> &'static str {
 #[test]
 #[ignore = "its parent test runs it and kills it: it never ends by itself"]
 fn writes_of_every_kind_until_it_is_killed() {
-    let Ok(folder) = std::env::var("TOLLGATE_TEST_FOLDER") else { return }; // not by its parent
-    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-    runtime.block_on(async {
-        let control = open(Path::new(&folder)).await;
+    let Some(folder) = kills::folder() else { return };
+    block_on(async {
+        let control = open(&folder).await;
         for n in 0.. {
             println!("did {}", write(&control, n, std::process::id()).await);
         }
@@ -102,55 +81,29 @@ fn writes_of_every_kind_until_it_is_killed() {
 async fn each_change_is_there_with_its_entry_or_neither_is() {
     let folder = tempfile::tempdir().expect("a folder");
     let control = open(folder.path()).await;
-    control.change(|tx| rules::create(tx, &Actor::system(), "shop", &input("first", 1))).await.expect("made");
-    control.create_user(&Claim::program("tollgate"), "ann", "correct horse battery").await.expect("a user");
+    create_rule(&control, "shop", limit("first", 1)).await.expect("made");
+    control.create_user(&Claim::program("tollgate"), "ann", PASSWORD).await.expect("a user");
     drop(control);
     let mut done: HashMap<String, i64> =
         HashMap::from([("rule.create".into(), 1), ("user.create".into(), 1)]);
     // Each round ends within another of the seven kinds, right after the line of the one before.
     for lines in (1..=14).chain([3, 8, 20]) {
-        let mut child = Command::new(std::env::current_exe().expect("this test"))
-            .args(["--ignored", "--exact", "--nocapture", CHILD])
-            .env("TOLLGATE_TEST_FOLDER", folder.path())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("a process");
-        let output = BufReader::new(child.stdout.take().expect("its output"));
-        let kinds = output.lines().map_while(Result::ok);
-        let kinds = kinds.filter_map(|line| Some(line.split_once("did ")?.1.to_owned()));
-        for kind in kinds.take(lines) {
+        for kind in kills::kill_after(lines, "did ", CHILD, folder.path()) {
             *done.entry(kind).or_default() += 1;
         }
-        child.kill().expect("killed");
-        child.wait().expect("ended");
-
         let control = open(folder.path()).await;
+        let entries = kills::whole_audit(&control).await;
         let by = Who::system();
-        let chain = control.verify_audit(&Claim::assumed(&by), |_, _| {}).await.expect("walked");
-        assert!(control.compare_rows(&Claim::assumed(&by)).await.expect("compared").is_whole());
         let read = control.read(move |tx| {
-            let mut entries = Vec::new();
-            let mut after = 0;
-            loop {
-                let part = audit::export(tx, &by.assumed(), after, MAX_EXPORT)?;
-                let Some(last) = part.last() else { break };
-                after = last.seq;
-                entries.extend(part);
-            }
-            let table_rules = rules::list(
-                tx,
-                &by.assumed(),
-                &rules::Query { app: "shop".into(), page: 1, size: 500, ..rules::Query::default() },
-            )?;
+            let table_rules = rules::list(tx, &by.assumed(), &all_of("shop"))?;
             let of_first = rules::get(tx, &by.assumed(), "shop", "first")?;
             let people = users::list(tx, &by.assumed())?;
             let issued = tokens::list(tx, &by.assumed(), "", 500)?;
             let (_, etag) = settings::get(tx)?;
-            Ok((entries, table_rules.rules, of_first, people, issued, etag))
+            Ok((table_rules.rules, of_first, people, issued, etag))
         });
-        let (entries, table_rules, of_first, people, issued, etag) = read.await.expect("read");
+        let (table_rules, of_first, people, issued, etag) = read.await.expect("read");
         let count = |action: &str| entries.iter().filter(|it| it.action == action).count() as i64;
-        assert_eq!(chain, Chain::Whole(entries.len() as i64));
         // What the process reported is there.
         for (kind, at_least) in &done {
             assert!(count(kind) >= *at_least, "{kind}: {} of {at_least}", count(kind));

@@ -3,20 +3,21 @@
 #![allow(clippy::expect_used, reason = "a failed step of a test must say which")]
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use proptest::prelude::*;
 use tollgate_control::app_settings::{self, AppInput};
 use tollgate_control::changes::{self, ChangeInput, OpInput};
 use tollgate_control::publishing::{self, Intent};
-use tollgate_control::table_rule::TableRuleInput;
 use tollgate_control::{
-    Actor, Claim, Committed, Content, Control, ControlError, Kind, KnownNodes, OldNodes, Role, Steps, Who,
-    apps, audit, change_set, reviews, rules, transfer, versions,
+    Actor, Claim, Committed, Control, ControlError, Kind, OldNodes, Role, Steps, apps, audit, change_set,
+    reviews, rules, transfer, versions,
 };
-use tollgate_db::{TimeSource, Tx};
+use tollgate_db::Tx;
+use tollgate_harness::people::user;
+use tollgate_harness::rules::{all_of, checked, limit};
+use tollgate_harness::{ControlPlane, Interruptions, block_on};
 
 /// An action of somebody.
 #[derive(Clone, Debug)]
@@ -50,30 +51,21 @@ fn deeds() -> impl Strategy<Value = Vec<Do>> {
     prop::collection::vec(one, 1..7)
 }
 
-/// A database with an approver.
-async fn open(folder: &Path, time: TimeSource) -> Control {
-    let control = Control::open(folder, time, Arc::new(KnownNodes::default())).await.expect("a database");
+/// `control` with an approver.
+async fn with_bob(control: ControlPlane) -> ControlPlane {
     control.invite(&claim("ann"), "bob", "shop", "approver").await.expect("a user");
     control
 }
 
 fn claim(name: &str) -> Claim {
-    let roles = vec![("*".to_owned(), Role::Admin)];
-    let who = Who { kind: "user", user_id: name.to_owned(), name: name.to_owned(), roles, ..Who::system() };
-    Claim::assumed(&who)
+    Claim::assumed(&user(name, Role::Admin, "*"))
 }
 
 fn op(tx: &mut dyn Tx, by: &Actor, nth: usize, rate: i64, is_late: bool) -> Option<OpInput> {
     let key = format!("key{nth:02}");
     let now = rules::get(tx, by, "shop", &key).ok().map(|it| it.etag);
     let base = now.map(|etag| if is_late { (etag - 1).max(1) } else { etag });
-    let input = TableRuleInput {
-        key: key.clone(),
-        rate: rate.to_string(),
-        max_permits: "9".to_owned(),
-        ..TableRuleInput::default()
-    };
-    let after = (rate > 0).then(|| Content::TableRule(Box::new(input.check().expect("a rule"))));
+    let after = (rate > 0).then(|| checked(&limit(&key, rate)));
     (base.is_some() || after.is_some()).then_some(OpInput { kind: Kind::TableRule, key, base, after })
 }
 
@@ -155,15 +147,13 @@ proptest! {
     fn a_change_that_is_written_ahead_is_the_one_that_one_transaction_makes(
         deeds in deeds(), most_at_once in 0_usize..3, of_one in 1_usize..5,
     ) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        runtime.block_on(async {
-            let folders = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
-            let now = Arc::new(AtomicI64::new(1_800_000_000_000));
-            let time = || TimeSource::Manual(Arc::clone(&now));
-            let [ahead, at_once] = [open(folders[0].path(), time()).await, open(folders[1].path(), time()).await];
+        block_on(async {
+            let ahead = with_bob(ControlPlane::start().await).await;
+            let at_once = with_bob(ControlPlane::start().await).await;
             ahead.set_steps(Steps { most_at_once, of_one });
             for deed in deeds {
-                now.fetch_add(1, Relaxed); // ids sort by it
+                ahead.pass(1); // ids sort by it
+                at_once.pass(1);
                 let [a, b] = [do_it(&ahead, &deed).await, do_it(&at_once, &deed).await];
                 // Errors have ids, which are random.
                 let said = |it: Result<String, ControlError>| it.map_err(|error| std::mem::discriminant(&error));
@@ -177,8 +167,8 @@ proptest! {
 }
 
 /// The most rows that one transaction has left, behind this number of seals.
-fn largest(folder: &Path, since: usize) -> (usize, usize) {
-    let file = rusqlite::Connection::open(folder.join("control.db")).expect("the database");
+fn largest(control: &ControlPlane, since: usize) -> (usize, usize) {
+    let file = control.file();
     let mut seals = file.prepare("SELECT rows FROM seals ORDER BY seq").expect("seals");
     let rows = seals.query_map([], |row| row.get::<_, String>(0)).expect("rows");
     let counts: Vec<_> = rows.map(|it| it.expect("a text").lines().count()).collect();
@@ -192,10 +182,9 @@ async fn whatever_its_size_no_change_leaves_many_rows_in_one_transaction() {
     for (steps, is_bounded) in
         [(Steps { most_at_once: 10, of_one }, true), (Steps { most_at_once: 1_000, of_one }, false)]
     {
-        let folder = tempfile::tempdir().expect("a folder");
-        let control = open(folder.path(), TimeSource::Database).await;
+        let control = with_bob(ControlPlane::in_real_time().await).await;
         control.set_steps(steps);
-        let mut since = largest(folder.path(), 0).0;
+        let mut since = largest(&control, 0).0;
         for deed in [
             Do::Write(all(1), false),
             Do::Write(all(2), false),
@@ -209,7 +198,7 @@ async fn whatever_its_size_no_change_leaves_many_rows_in_one_transaction() {
             Do::Write(all(0), false),
         ] {
             do_it(&control, &deed).await.expect("done");
-            let (now, most) = largest(folder.path(), since);
+            let (now, most) = largest(&control, since);
             let is_small = matches!(deed, Do::Approvals(_) | Do::Approve);
             // Of each rule its row, its version, the end of the one before, and its operation.
             let is_few = most <= 4 * of_one;
@@ -220,40 +209,32 @@ async fn whatever_its_size_no_change_leaves_many_rows_in_one_transaction() {
     }
 }
 
-/// A number of a transaction before which others write nothing.
-const OVER: usize = 1_000_000;
+/// Somebody else changes one rule, before the transaction of this number.
+fn write_one(control: &Control, key: usize, nth: usize) {
+    let rate = 10 + i64::try_from(nth).expect("few");
+    block_on(do_it(control, &Do::Write(BTreeMap::from([(key, rate)]), false))).expect("written");
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_of_others_between_any_two_steps_stays_and_one_of_the_same_rule_is_a_conflict() {
     for is_same_rule in [false, true] {
-        let folder = tempfile::tempdir().expect("a folder");
-        let other = Arc::new(open(folder.path(), TimeSource::Database).await);
+        let other = with_bob(ControlPlane::in_real_time().await).await;
         let first = (0..8).map(|nth| (nth, 1)).collect();
         do_it(&other, &Do::Write(first, false)).await.expect("written");
-        let nth = Arc::new(AtomicUsize::new(OVER));
+        let transactions = Interruptions::default();
         let at = Arc::new(AtomicUsize::new(0));
-        let counted = Arc::clone(&nth);
         let asked = Arc::clone(&at);
-        let others = Arc::clone(&other);
+        let others = Arc::clone(&other.control);
         let key = if is_same_rule { 0 } else { 7 };
-        let before_each = move || {
-            let is_writer = std::thread::current().name() == Some("db-write");
-            if is_writer && counted.fetch_add(1, Relaxed) == asked.load(Relaxed) {
-                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-                let rate = 10 + i64::try_from(asked.load(Relaxed)).expect("few");
-                let write = Do::Write(BTreeMap::from([(key, rate)]), false);
-                runtime.expect("a runtime").block_on(do_it(&others, &write)).expect("written");
+        let time = transactions.time(move |nth| {
+            if nth == Some(asked.load(Relaxed)) {
+                write_one(&others, key, asked.load(Relaxed));
             }
-            1_800_000_000_000
-        };
-        let time = TimeSource::Asked(Arc::new(before_each));
-        let nodes = Arc::new(KnownNodes::default());
-        let control = Control::open(folder.path(), time, nodes).await.expect("the database");
+        });
+        let control = other.beside_at(time).await;
         control.set_steps(Steps { most_at_once: 2, of_one: 2 });
         let rates = || async {
-            let query =
-                rules::Query { app: "shop".to_owned(), page: 1, size: 500, ..rules::Query::default() };
-            let read = move |tx: &mut dyn Tx, by: &Actor| rules::list(tx, by, &query);
+            let read = |tx: &mut dyn Tx, by: &Actor| rules::list(tx, by, &all_of("shop"));
             let list = other.read_as(&claim("ann"), read).await.expect("a list").rules;
             list.iter().map(|it| it.row.rate).collect::<Vec<_>>()
         };
@@ -265,9 +246,9 @@ async fn a_change_of_others_between_any_two_steps_stays_and_one_of_the_same_rule
             let draft = Do::Write((0..6).map(|nth| (nth, rate)).collect(), true);
             do_it(&other, &draft).await.expect("a draft");
             at.store(step, Relaxed);
-            nth.store(0, Relaxed);
+            transactions.begin();
             let done = do_it(&control, &Do::Publish).await;
-            let has_written = nth.swap(OVER, Relaxed) > step;
+            let has_written = transactions.end() > step;
             let theirs = 10 + i64::try_from(step).expect("few");
             let mut then = before;
             match done {
@@ -303,30 +284,21 @@ async fn a_change_of_others_between_any_two_steps_stays_and_one_of_the_same_rule
 
 #[tokio::test(flavor = "multi_thread")]
 async fn others_who_write_before_every_step_do_not_starve_a_large_change() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let other = Arc::new(open(folder.path(), TimeSource::Database).await);
+    let other = with_bob(ControlPlane::in_real_time().await).await;
     do_it(&other, &Do::Write((0..8).map(|nth| (nth, 1)).collect(), false)).await.expect("written");
-    let nth = Arc::new(AtomicUsize::new(OVER));
-    let counted = Arc::clone(&nth);
-    let others = Arc::clone(&other);
-    let before_each = move || {
-        let is_writer = std::thread::current().name() == Some("db-write");
-        let nth = counted.fetch_add(1, Relaxed);
-        if is_writer && nth < OVER {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            let write = Do::Write(BTreeMap::from([(7, 10 + i64::try_from(nth).expect("few"))]), false);
-            runtime.expect("a runtime").block_on(do_it(&others, &write)).expect("written");
+    let transactions = Interruptions::default();
+    let others = Arc::clone(&other.control);
+    let time = transactions.time(move |nth| {
+        if let Some(nth) = nth {
+            write_one(&others, 7, nth);
         }
-        1_800_000_000_000
-    };
-    let time = TimeSource::Asked(Arc::new(before_each));
-    let nodes = Arc::new(KnownNodes::default());
-    let control = Control::open(folder.path(), time, nodes).await.expect("the database");
+    });
+    let control = other.beside_at(time).await;
     control.set_steps(Steps { most_at_once: 2, of_one: 2 });
     do_it(&other, &Do::Write((0..6).map(|nth| (nth, 2)).collect(), true)).await.expect("a draft");
-    nth.store(0, Relaxed);
+    transactions.begin();
     let done = do_it(&control, &Do::Publish).await;
-    let steps = nth.swap(OVER, Relaxed);
+    let steps = transactions.end();
     assert!(done.is_ok(), "{done:?}");
     assert!((5..100).contains(&steps), "three attempts, and one transaction that does all of it: {steps}");
 }

@@ -1,37 +1,19 @@
 //! Laws over several calls: rights, the audit chain, versions, kills.
 #![allow(clippy::expect_used, reason = "a failed step of a test must say which")]
 
-use std::io::{BufRead as _, BufReader};
-use std::path::Path;
-use std::process::{Command, Stdio};
-use std::sync::Arc;
-
 use proptest::prelude::*;
 use tollgate_control::audit::{self, Chain};
-use tollgate_control::table_rule::{TableRule, TableRuleInput, Trial};
+use tollgate_control::table_rule::{TableRule, Trial};
 use tollgate_control::{
-    Actor, Claim, Committed, Control, ControlError, Held, KnownNodes, Origin, Role, Settings, Who,
-    app_settings, apps, compile, rules, settings, trials, users, versions,
+    Actor, Claim, Committed, ControlError, Held, Origin, Role, Settings, Who, app_settings, apps, compile,
+    rules, settings, trials, users, versions,
 };
 use tollgate_core::Algorithm;
-use tollgate_db::{TimeSource, Tx};
+use tollgate_db::Tx;
+use tollgate_harness::people::{PASSWORD, stranger, user};
+use tollgate_harness::rules::{create_rule, limit};
+use tollgate_harness::{ControlPlane, block_on, kills, open};
 use tollgate_policy::{Entry, Rule};
-
-async fn open(folder: &Path) -> Control {
-    let nodes = Arc::new(KnownNodes::default());
-    Control::open(folder, TimeSource::Database, nodes).await.expect("a database")
-}
-
-fn input(key: &str, rate: i64) -> TableRuleInput {
-    let key = key.to_owned();
-    let rate = rate.to_string();
-    TableRuleInput { key, rate, max_permits: "100".to_owned(), ..TableRuleInput::default() }
-}
-
-fn actor(app: &str, role: Option<Role>) -> Who {
-    let roles = role.map(|role| (app.to_owned(), role)).into_iter().collect();
-    Who { kind: "user", user_id: "u".to_owned(), name: "u".to_owned(), roles, ..Who::system() }
-}
 
 /// An operation: its name, the least role in the app, whether that must be over all apps, and the call.
 type Operation = (&'static str, Role, bool, fn(&mut dyn Tx, &Actor) -> Result<(), ControlError>);
@@ -42,8 +24,8 @@ const OPERATIONS: &[Operation] = &[
     ("versions", Role::Viewer, false, |tx, by| versions::list(tx, by, "shop", 10).map(drop)),
     ("documents", Role::Viewer, false, |tx, by| versions::documents(tx, by, "shop", 1).map(drop)),
     ("audit of app", Role::Viewer, false, |tx, by| audit::list(tx, by, "shop", "", 0, 10).map(drop)),
-    ("create rule", Role::Editor, false, |tx, by| rules::create(tx, by, "shop", &input("b", 1)).map(drop)),
-    ("update rule", Role::Editor, false, |tx, by| rules::update(tx, by, "shop", 1, &input("a", 2)).map(drop)),
+    ("create rule", Role::Editor, false, |tx, by| rules::create(tx, by, "shop", &limit("b", 1)).map(drop)),
+    ("update rule", Role::Editor, false, |tx, by| rules::update(tx, by, "shop", 1, &limit("a", 2)).map(drop)),
     ("delete rule", Role::Editor, false, |tx, by| rules::delete(tx, by, "shop", "a", 1).map(drop)),
     ("trial", Role::Editor, false, |tx, by| {
         let rate = "5".to_owned();
@@ -52,7 +34,7 @@ const OPERATIONS: &[Operation] = &[
     }),
     ("compare trial", Role::Viewer, false, |tx, by| trials::compared(tx, by, "shop", "a").map(drop)),
     ("roll back", Role::Editor, false, |tx, by| versions::rollback(tx, by, "shop", 2, 1, "why").map(drop)),
-    ("new app by rule", Role::Editor, true, |tx, by| rules::create(tx, by, "new", &input("a", 1)).map(drop)),
+    ("new app by rule", Role::Editor, true, |tx, by| rules::create(tx, by, "new", &limit("a", 1)).map(drop)),
     ("update app", Role::Admin, false, |tx, by| {
         app_settings::update(tx, by, "shop", 1, &app_settings::AppInput::default()).map(drop)
     }),
@@ -76,16 +58,15 @@ const OPERATIONS: &[Operation] = &[
 
 #[tokio::test]
 async fn every_operation_asks_for_its_role_whoever_calls() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let control = open(folder.path()).await;
-    let first = control.change(|tx| rules::create(tx, &Actor::system(), "shop", &input("a", 1)));
-    assert_eq!(first.await.expect("a rule").etag, 1);
-    control.change(|tx| rules::create(tx, &Actor::system(), "shop", &input("c", 1))).await.expect("a rule");
-    control.create_user(&Claim::program("tollgate"), "ann", "correct horse battery").await.expect("a user");
+    let control = ControlPlane::in_real_time().await;
+    let first = create_rule(&control, "shop", limit("a", 1)).await;
+    assert_eq!(first.expect("a rule").etag, 1);
+    create_rule(&control, "shop", limit("c", 1)).await.expect("a rule");
+    control.create_user(&Claim::program("tollgate"), "ann", PASSWORD).await.expect("a user");
     for (name, need, is_global, call) in OPERATIONS {
         for bound in ["*", "shop", "other"] {
             for role in [None].into_iter().chain(Role::ALL.map(Some)) {
-                let by = actor(bound, role);
+                let by = role.map_or_else(|| stranger("u"), |role| user("u", role, bound));
                 let is_in_reach = bound == "*" || (bound == "shop" && !is_global);
                 let want = is_in_reach && role.is_some_and(|role| role >= *need);
                 // The error at the end undoes what the call did.
@@ -105,23 +86,16 @@ async fn every_operation_asks_for_its_role_whoever_calls() {
 
 #[tokio::test]
 async fn a_list_shows_only_apps_that_the_actor_may_see() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let control = open(folder.path()).await;
+    let control = ControlPlane::in_real_time().await;
     for app in ["shop", "bank"] {
-        control
-            .change(move |tx| rules::create(tx, &Actor::system(), app, &input("a", 1)))
-            .await
-            .expect("a rule");
+        create_rule(&control, app, limit("a", 1)).await.expect("a rule");
     }
-    let ann = control
-        .create_user(&Claim::program("tollgate"), "ann", "correct horse battery")
-        .await
-        .expect("a user");
+    let ann = control.create_user(&Claim::program("tollgate"), "ann", PASSWORD).await.expect("a user");
     control
         .change(|tx| users::set_role(tx, &Actor::system(), "ann", "shop", Some(Role::Viewer)))
         .await
         .expect("a role");
-    let by = Who { user_id: ann.id, ..actor("shop", Some(Role::Viewer)) };
+    let by = Who { user_id: ann.id, ..user("ann", Role::Viewer, "shop") };
     let all = rules::Query { page: 9, size: 10, ..rules::Query::default() };
     let page = control.read(move |tx| rules::list(tx, &by.assumed(), &all)).await.expect("a page");
     assert_eq!((page.rules.len(), page.total, page.page), (1, 1, 1));
@@ -130,9 +104,8 @@ async fn a_list_shows_only_apps_that_the_actor_may_see() {
 
 #[tokio::test]
 async fn the_last_admin_stays() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let control = open(folder.path()).await;
-    control.create_user(&Claim::program("tollgate"), "ann", "correct horse battery").await.expect("a user");
+    let control = ControlPlane::in_real_time().await;
+    control.create_user(&Claim::program("tollgate"), "ann", PASSWORD).await.expect("a user");
     let admin = |tx: &mut dyn Tx| users::set_role(tx, &Actor::system(), "ann", "*", Some(Role::Admin));
     control.change(admin).await.expect("a role");
     let demoted = control.change(|tx| users::set_role(tx, &Actor::system(), "ann", "*", None)).await;
@@ -143,10 +116,9 @@ async fn the_last_admin_stays() {
 
 #[tokio::test]
 async fn who_was_only_invited_does_not_replace_the_last_admin_with_a_password() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let control = open(folder.path()).await;
+    let control = ControlPlane::in_real_time().await;
     let system = Claim::program("tollgate");
-    control.create_user(&system, "ann", "correct horse battery").await.expect("a user");
+    control.create_user(&system, "ann", PASSWORD).await.expect("a user");
     let role = |name: &'static str, role| {
         control.change_as(&system, move |tx, by| users::set_role(tx, by, name, "*", role))
     };
@@ -168,27 +140,17 @@ async fn who_was_only_invited_does_not_replace_the_last_admin_with_a_password() 
 
 #[tokio::test]
 async fn a_rollback_is_a_new_version_with_the_old_content() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let control = open(folder.path()).await;
+    let control = ControlPlane::in_real_time().await;
     let by = Who::system;
-    control
-        .change(move |tx| rules::create(tx, &by().assumed(), "shop", &input("a", 1)))
-        .await
-        .expect("version 1");
-    control
-        .change(move |tx| rules::create(tx, &by().assumed(), "shop", &input("b", 2)))
-        .await
-        .expect("version 2");
+    create_rule(&control, "shop", limit("a", 1)).await.expect("version 1");
+    create_rule(&control, "shop", limit("b", 2)).await.expect("version 2");
     let two = control.published().borrow().apps[0].documents.clone();
     control
-        .change(move |tx| rules::update(tx, &by().assumed(), "shop", 1, &input("a", 7)))
+        .change(move |tx| rules::update(tx, &by().assumed(), "shop", 1, &limit("a", 7)))
         .await
         .expect("version 3");
     control.change(move |tx| rules::delete(tx, &by().assumed(), "shop", "b", 2)).await.expect("version 4");
-    control
-        .change(move |tx| rules::create(tx, &by().assumed(), "shop", &input("b", 9)))
-        .await
-        .expect("version 5");
+    create_rule(&control, "shop", limit("b", 9)).await.expect("version 5");
     control
         .change(move |tx| versions::rollback(tx, &by().assumed(), "shop", 5, 2, "worse"))
         .await
@@ -201,23 +163,18 @@ async fn a_rollback_is_a_new_version_with_the_old_content() {
     let stale = control.change(move |tx| versions::rollback(tx, &by().assumed(), "shop", 5, 1, "late")).await;
     assert!(matches!(stale, Err(ControlError::Stale { .. })));
     // A restart publishes the same.
-    drop(control);
-    assert_eq!(open(folder.path()).await.published().borrow().apps, [now]);
+    assert_eq!(control.restart().await.published().borrow().apps, [now]);
 }
 
 #[tokio::test]
 async fn an_altered_audit_entry_breaks_the_chain_and_the_table_rejects_it() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let control = open(folder.path()).await;
+    let control = ControlPlane::in_real_time().await;
     for key in ["a", "b", "c"] {
-        control
-            .change(move |tx| rules::create(tx, &Actor::system(), "shop", &input(key, 1)))
-            .await
-            .expect("made");
+        create_rule(&control, "shop", limit(key, 1)).await.expect("made");
     }
     let verify = || control.read(|tx| audit::verify(tx, &Actor::system()));
     assert_eq!(verify().await.expect("read"), Chain::Whole(4));
-    let raw = rusqlite::Connection::open(folder.path().join("control.db")).expect("the file");
+    let raw = control.file();
     for statement in ["UPDATE audit SET actor = 'eve' WHERE seq = 2", "DELETE FROM audit WHERE seq = 2"] {
         let rejected = raw.execute(statement, []).expect_err("append-only").to_string();
         assert!(rejected.contains("audit entries are never"), "{rejected}");
@@ -259,14 +216,13 @@ async fn an_altered_audit_entry_breaks_the_chain_and_the_table_rejects_it() {
 #[test]
 #[ignore = "its parent test runs it and kills it: it never ends by itself"]
 fn writes_until_it_is_killed() {
-    let Ok(folder) = std::env::var("TOLLGATE_TEST_FOLDER") else { return }; // not by its parent
-    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-    runtime.block_on(async {
-        let control = open(Path::new(&folder)).await;
+    let Some(folder) = kills::folder() else { return };
+    block_on(async {
+        let control = open(&folder).await;
         for rate in 2.. {
             let etag = control.published().borrow().apps[0].version.cast_signed();
             let written = control
-                .change(move |tx| rules::update(tx, &Actor::system(), "shop", etag, &input("a", rate)))
+                .change(move |tx| rules::update(tx, &Actor::system(), "shop", etag, &limit("a", rate)))
                 .await;
             println!("committed {}", written.expect("written").version);
         }
@@ -277,21 +233,11 @@ fn writes_until_it_is_killed() {
 async fn a_killed_process_leaves_the_state_before_or_after_a_change() {
     let folder = tempfile::tempdir().expect("a folder");
     let control = open(folder.path()).await;
-    control.change(|tx| rules::create(tx, &Actor::system(), "shop", &input("a", 1))).await.expect("made");
+    create_rule(&control, "shop", limit("a", 1)).await.expect("made");
     drop(control);
     for lines in [1, 2, 5, 9, 14] {
-        let mut child = Command::new(std::env::current_exe().expect("this test"))
-            .args(["--ignored", "--exact", "--nocapture", "writes_until_it_is_killed"])
-            .env("TOLLGATE_TEST_FOLDER", folder.path())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("a process");
-        let output = BufReader::new(child.stdout.take().expect("its output"));
-        let committed = output.lines().map_while(Result::ok);
-        let committed = committed.filter_map(|line| line.split_once("committed ")?.1.parse::<u64>().ok());
-        let last = committed.take(lines).last().expect("a commit");
-        child.kill().expect("killed");
-        child.wait().expect("ended");
+        let committed = kills::kill_after(lines, "committed ", "writes_until_it_is_killed", folder.path());
+        let last: u64 = committed[lines - 1].parse().expect("a version");
         let control = open(folder.path()).await;
         let published = control.published().borrow().apps[0].clone();
         assert!(published.version >= last, "{last} was committed, and {} is there", published.version);

@@ -1,39 +1,24 @@
 //! Nodes that are too old for a publication: it is rejected with their names, unless the author leaves them.
 #![allow(clippy::expect_used, reason = "a failed step of a test must say which")]
 
-use std::sync::Arc;
-
-use tollgate_control::changes::{ChangeInput, OpInput};
-use tollgate_control::publishing::{self, Intent};
+use tollgate_control::changes::OpInput;
 use tollgate_control::table_rule::TableRuleInput;
-use tollgate_control::{
-    Actor, Content, Control, ControlError, FileRule, Kind, KnownNodes, NodeState, OldNodes, rules, versions,
-};
-use tollgate_db::TimeSource;
+use tollgate_control::{Actor, ControlError, NodeState, OldNodes, rules, versions};
+use tollgate_harness::ControlPlane;
+use tollgate_harness::rules::{limit, publish, put_file};
 
 fn node(name: &str, language: u32, last_seen_ms: i64) -> NodeState {
     NodeState { id: name.to_owned(), name: name.to_owned(), language, last_seen_ms, ..NodeState::default() }
 }
 
-async fn control(folder: &std::path::Path, nodes: &Arc<KnownNodes>) -> Control {
-    Control::open(folder, TimeSource::Database, Arc::<KnownNodes>::clone(nodes)).await.expect("a database")
-}
-
 fn row(key: &str, need_permits: &str, bucket: &str) -> TableRuleInput {
-    let key = key.to_owned();
     let need_permits = need_permits.to_owned();
-    let bucket = bucket.to_owned();
-    TableRuleInput { key, need_permits, bucket, max_permits: "10".to_owned(), ..TableRuleInput::default() }
+    TableRuleInput { need_permits, bucket: bucket.to_owned(), ..limit(key, 1) }
 }
 
-fn file(domain: &str, limit: &str) -> ChangeInput {
+fn file(domain: &str, limit: &str) -> [OpInput; 1] {
     let text = format!("domain: {domain}\ndescriptors:\n  - {{key: a, {limit}}}\n");
-    let domain = domain.to_owned();
-    let description = String::new();
-    let state = "on".to_owned();
-    let content = Content::File(FileRule { domain: domain.clone(), text, description, state });
-    let op = OpInput { kind: Kind::File, key: domain, base: None, after: Some(content) };
-    ChangeInput { ops: vec![op], ..ChangeInput::default() }
+    [put_file(domain, None, &text).expect("a file")]
 }
 
 /// The level that it needs, and the nodes that cannot read it.
@@ -47,22 +32,17 @@ fn old<T>(result: Result<T, ControlError>) -> Option<(u32, Vec<String>)> {
 
 #[tokio::test]
 async fn a_publication_that_a_live_node_cannot_read_is_rejected_with_its_name() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let nodes = Arc::new(KnownNodes::default());
-    let control = control(folder.path(), &nodes).await;
-    let now = control.read(|tx| Ok(tx.now_ms())).await.expect("the time");
-    let far = now + 600_000; // it has reported, and will not be late while this runs
+    let control = ControlPlane::start().await;
+    let now = control.now_ms();
     for node in
-        [node("new", 2, far), node("old-1", 1, far), node("old-2", 1, far), node("gone", 1, now - 60_000)]
+        [node("new", 2, now), node("old-1", 1, now), node("old-2", 1, now), node("gone", 1, now - 60_000)]
     {
-        assert!(nodes.report(node));
+        assert!(control.nodes.report(node));
     }
     let add = |input: TableRuleInput, old_nodes| {
         control.change_beside(old_nodes, move |tx| rules::create(tx, &Actor::system(), "shop", &input))
     };
-    let put = |input: ChangeInput| {
-        control.change(move |tx| publishing::propose(tx, &Actor::system(), "shop", &input, Intent::Publish))
-    };
+    let put = async |file: [OpInput; 1]| publish(&control, "shop", &file).await;
     let both = || Some((2, vec!["old-1".to_owned(), "old-2".to_owned()]));
     assert_eq!(old(add(row("plain", "1", ""), OldNodes::Reject).await), None, "every node reads level 1");
     assert_eq!(old(add(row("costly", "2", ""), OldNodes::Reject).await), both());
@@ -95,7 +75,8 @@ async fn a_publication_that_a_live_node_cannot_read_is_rejected_with_its_name() 
     assert_eq!(old(roll(1, OldNodes::Reject).await), None, "what they can read");
     assert_eq!(old(roll(with_cost, OldNodes::Reject).await), both());
     // As soon as they are gone or upgraded, nothing is asked.
-    assert!(nodes.report(node("old-1", 2, far)) && nodes.report(node("old-2", 1, now - 60_000)));
+    control.nodes.report(node("old-1", 2, now));
+    control.nodes.report(node("old-2", 1, now - 60_000));
     assert_eq!(old(roll(with_cost, OldNodes::Reject).await), None);
 }
 

@@ -1,13 +1,12 @@
 //! Lists of rules in each order, with each filter, for those who see all apps and for those who see some.
 #![allow(clippy::expect_used, reason = "a failed step of a test must say which")]
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
-
 use tollgate_control::rules::{self, Query, Sort};
 use tollgate_control::table_rule::TableRuleInput;
-use tollgate_control::{Actor, Control, KnownNodes, Role, Who};
-use tollgate_db::TimeSource;
+use tollgate_control::{Role, Who};
+use tollgate_harness::ControlPlane;
+use tollgate_harness::people::stranger;
+use tollgate_harness::rules::{create_rule, limit};
 
 /// App, key, rate, state; made in this order, a second apart.
 const RULES: [(&str, &str, i64, &str); 7] = [
@@ -22,22 +21,14 @@ const RULES: [(&str, &str, i64, &str); 7] = [
 
 #[tokio::test]
 async fn every_order_filter_and_page_shows_what_the_reader_may_see_and_nothing_else() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let now = Arc::new(AtomicI64::new(1_800_000_000_000));
-    let time = TimeSource::Manual(Arc::clone(&now));
-    let control = Control::open(folder.path(), time, Arc::new(KnownNodes::default())).await.expect("open");
+    let control = ControlPlane::start().await;
     for (app, key, rate, state) in RULES {
-        let key = key.to_owned();
-        let rate = rate.to_string();
-        let state = state.to_owned();
-        let input =
-            TableRuleInput { key, rate, max_permits: "100".to_owned(), state, ..TableRuleInput::default() };
-        let made = control.change(move |tx| rules::create(tx, &Actor::system(), app, &input));
-        made.await.expect("a rule");
-        now.fetch_add(1_000, Relaxed);
+        let input = TableRuleInput { state: state.to_owned(), ..limit(key, rate) };
+        create_rule(&control, app, input).await.expect("a rule");
+        control.pass(1_000);
     }
     let roles = ["shop", "mail"].map(|app| (app.to_owned(), Role::Viewer)).into();
-    let some = Who { kind: "user", user_id: "eva".into(), name: "eva".into(), roles, ..Who::system() };
+    let some = Who { roles, ..stranger("eva") };
     for (reader, may_see_bank) in [(Who::system(), true), (some, false)] {
         let seen: Vec<_> =
             RULES.into_iter().enumerate().filter(|it| may_see_bank || it.1.0 != "bank").collect();

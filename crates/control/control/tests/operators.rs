@@ -11,25 +11,25 @@ use serde_json::json;
 use tollgate_clock::SystemClock;
 use tollgate_control::keys::Question;
 use tollgate_control::overrides::{self, OverrideInput};
-use tollgate_control::table_rule::TableRuleInput;
 use tollgate_control::{
-    Actor, Claim, Committed, Control, ControlError, Fault, KnownNodes, NodeState, Nodes, Origin, Role, Who,
-    audit, rules, users,
+    Actor, Claim, Committed, Control, ControlError, Fault, NodeState, Nodes, Origin, Role, Who, audit, users,
 };
 use tollgate_core::{Clock, ManualClock, Timestamp};
 use tollgate_db::{TimeSource, Tx};
 use tollgate_fleet_agent::{carry_out, put_in_force};
 use tollgate_fleet_proto::Command;
+use tollgate_harness::people::{PASSWORD, user};
+use tollgate_harness::rules::{create_rule, limit};
+use tollgate_harness::{ControlPlane, open_with};
 use tollgate_limiter::{Descriptor, Entry, Limiter, LimiterSettings, Request, Scratch};
 use tollgate_store::{ModelStore, block_on};
 
 async fn open(folder: &Path, nodes: Arc<dyn Nodes>) -> Control {
-    Control::open(folder, TimeSource::Database, nodes).await.expect("a database")
+    open_with(folder, TimeSource::Database, nodes).await
 }
 
 fn actor(app: &str, role: Role) -> Who {
-    let roles = vec![(app.to_owned(), role)];
-    Who { kind: "user", user_id: "u".to_owned(), name: "ann".to_owned(), roles, ..Who::system() }
+    user("ann", role, app)
 }
 
 fn input(entries: &[&str], minutes: &str) -> OverrideInput {
@@ -42,13 +42,6 @@ fn input(entries: &[&str], minutes: &str) -> OverrideInput {
     }
 }
 
-fn row(key: &str) -> TableRuleInput {
-    let key = key.to_owned();
-    let rate = "1".to_owned();
-    let max_permits = "5".to_owned();
-    TableRuleInput { key, rate, max_permits, ..TableRuleInput::default() }
-}
-
 fn fields(error: ControlError) -> Vec<(&'static str, Fault)> {
     match error {
         ControlError::Invalid(faults) => faults.into_iter().map(|it| (it.field, it.fault)).collect(),
@@ -58,9 +51,8 @@ fn fields(error: ControlError) -> Vec<(&'static str, Fault)> {
 
 #[tokio::test]
 async fn an_editor_blocks_for_a_day_an_approver_for_thirty_and_each_is_checked_and_recorded() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let control = open(folder.path(), Arc::new(KnownNodes::default())).await;
-    control.change(|tx| rules::create(tx, &Actor::system(), "shop", &row("a"))).await.expect("a rule");
+    let control = ControlPlane::in_real_time().await;
+    create_rule(&control, "shop", limit("a", 1)).await.expect("a rule");
     let editor = actor("shop", Role::Editor);
     let approver = actor("shop", Role::Approver);
     for by in [actor("shop", Role::Viewer), actor("bank", Role::Admin)] {
@@ -131,8 +123,7 @@ async fn an_editor_blocks_for_a_day_an_approver_for_thirty_and_each_is_checked_a
 
 #[tokio::test]
 async fn those_in_force_are_published_and_survive_a_restart() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let control = open(folder.path(), Arc::new(KnownNodes::default())).await;
+    let control = ControlPlane::in_real_time().await;
     let by = Who::system();
     let mut published = control.overrides();
     assert!(published.borrow_and_update().overrides.is_empty());
@@ -151,8 +142,7 @@ async fn those_in_force_are_published_and_survive_a_restart() {
     assert!(matches!(gone, Err(ControlError::NotFound { what: "override", .. })));
     let shown = Arc::clone(&published.borrow_and_update());
     assert_eq!((shown.revision, shown.overrides.len()), (3, 1));
-    drop(control);
-    let control = open(folder.path(), Arc::new(KnownNodes::default())).await;
+    let control = control.restart().await;
     assert_eq!(*control.overrides().borrow(), shown);
     let viewer = actor("bank", Role::Viewer);
     let seen = control.read(move |tx| overrides::list(tx, &viewer.assumed(), "", 10)).await.expect("a list");
@@ -313,8 +303,7 @@ async fn an_override_gets_from_the_control_plane_to_decisions_and_ends() {
 #[tokio::test]
 async fn overrides_have_a_cap_of_bytes_within_which_they_fit_into_one_message() {
     use tollgate_fleet_proto::{ControlSays, FromControl, MAX_CONTROL_MESSAGE_BYTES, MAX_OVERRIDE_BYTES};
-    let folder = tempfile::tempdir().expect("a folder");
-    let control = open(folder.path(), Arc::new(KnownNodes::default())).await;
+    let control = ControlPlane::in_real_time().await;
     let by = Who::system();
     let own = control.create_override(&Claim::assumed(&by), input(&["key=a"], "60")).await.expect("made");
     control.end_override(&Claim::assumed(&by), &own.id).await.expect("ended");
@@ -350,15 +339,13 @@ async fn overrides_have_a_cap_of_bytes_within_which_they_fit_into_one_message() 
 
 #[tokio::test]
 async fn a_domain_that_a_node_has_from_its_own_files_takes_the_rights_over_every_app() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let nodes = Arc::new(KnownNodes::default());
-    let control = open(folder.path(), Arc::<KnownNodes>::clone(&nodes)).await;
-    control.change(|tx| rules::create(tx, &Actor::system(), "shop", &row("a"))).await.expect("a rule");
+    let control = ControlPlane::in_real_time().await;
+    create_rule(&control, "shop", limit("a", 1)).await.expect("a rule");
     let editor = actor("shop", Role::Editor);
     let all = actor("*", Role::Editor);
     let made = control.create_override(&Claim::assumed(&editor), input(&["key=a"], "5")).await.expect("made");
     let local_domains = vec!["shop".to_owned()];
-    nodes.report(NodeState { id: "n".to_owned(), local_domains, ..NodeState::default() });
+    control.nodes.report(NodeState { id: "n".to_owned(), local_domains, ..NodeState::default() });
     let refused = [
         control.create_override(&Claim::assumed(&editor), input(&["key=b"], "5")).await.err(),
         control.end_override(&Claim::assumed(&editor), &made.id).await.err(),
@@ -422,12 +409,11 @@ async fn no_node_is_asked_after_the_right_to_ask_has_ended_and_no_answer_is_show
             let control = Arc::new(open(folder.path(), Arc::clone(&nodes) as _).await);
             assert!(nodes.control.set(Arc::clone(&control)).is_ok());
             let system = Claim::program("tollgate");
-            let password = "correct horse battery";
-            control.create_user(&system, "bob", password).await.expect("a user");
+            control.create_user(&system, "bob", PASSWORD).await.expect("a user");
             let editor =
                 |tx: &mut dyn Tx, by: &Actor| users::set_role(tx, by, "bob", "*", Some(Role::Editor));
             control.change_as(&system, editor).await.expect("a role");
-            let cookie = control.log_in(Origin::default(), "bob", password).await.expect("a login");
+            let cookie = control.log_in(Origin::default(), "bob", PASSWORD).await.expect("a login");
             let bob = Claim::login(&cookie, Origin::default());
             let asks = question("key=a");
             let done = match which {

@@ -8,6 +8,7 @@ use tollgate_control::problems::{Kind, State, find, metrics};
 use tollgate_control::rollouts::FailedRollout;
 use tollgate_control::{Figures, ForgottenRule, NodeApp, NodeState, Surroundings};
 use tollgate_fleet_proto::RejectedRequests;
+use tollgate_harness::{NOW_MS as NOW, held, live_node};
 
 #[test]
 fn every_problem_is_a_metric_has_an_alert_and_is_described() {
@@ -35,18 +36,15 @@ fn every_problem_is_a_metric_has_an_alert_and_is_described() {
     assert_eq!(asked.into_iter().collect::<BTreeSet<_>>(), named, "no alert for what is no problem");
 }
 
-const NOW: i64 = 1_700_000_000_000;
-
 fn node(change: impl FnOnce(&mut NodeState)) -> NodeState {
-    let mut node =
-        NodeState { id: "a".to_owned(), last_seen_ms: NOW, is_connected: true, ..NodeState::default() };
+    let mut node = live_node("a", NOW);
     change(&mut node);
     node
 }
 
 fn app(wanted: u64, acked: u64, fault: Option<&str>, is_ahead: bool) -> Vec<NodeApp> {
     let fault = fault.map(str::to_owned);
-    vec![NodeApp { app: "shop".to_owned(), wanted, acked, fault, is_ahead, ..NodeApp::default() }]
+    vec![NodeApp { fault, is_ahead, ..held("shop", wanted, acked) }]
 }
 
 fn counts(admitted: i64, denied: i64, degraded: i64) -> Counts {
@@ -61,20 +59,42 @@ fn kinds(change: impl FnOnce(&mut State)) -> Vec<Kind> {
     find(&state).into_iter().map(|it| it.kind).collect()
 }
 
+fn with_node(change: impl Fn(&mut NodeState)) -> Vec<Kind> {
+    kinds(|state| state.nodes = vec![node(change)])
+}
+
+fn with_figures(figures: Figures) -> Vec<Kind> {
+    kinds(|state| drop(state.figures.insert("a".to_owned(), figures)))
+}
+
+/// The kinds that were found so far.
+#[derive(Default)]
+struct Met(BTreeSet<Kind>);
+
+impl Met {
+    fn is(&mut self, found: Vec<Kind>, want: &[Kind], what: &str) {
+        assert_eq!(found, want, "{what}");
+        self.0.extend(found);
+    }
+}
+
 #[test]
 fn each_problem_is_there_from_its_bound_on_and_not_before() {
-    let with_node =
-        |change: &dyn Fn(&mut NodeState)| kinds(|state| state.nodes = vec![node(|it| change(it))]);
-    let mut met = BTreeSet::new();
-    let mut is = |found: Vec<Kind>, want: &[Kind], what: &str| {
-        assert_eq!(found, want, "{what}");
-        met.extend(found);
-    };
-    is(kinds(|_| ()), &[], "healthy");
+    let mut met = Met::default();
+    met.is(kinds(|_| ()), &[], "healthy");
+    of_nodes(&mut met);
+    of_figures(&mut met);
+    of_requests(&mut met);
+    of_shares_and_rollouts(&mut met);
+    of_the_control_plane(&mut met);
+    assert_eq!(met.0.len(), Kind::ALL.len(), "every kind is met: {:?}", met.0);
+}
+
+fn of_nodes(met: &mut Met) {
     for (silent_ms, want) in
         [(14_999, &[][..]), (15_000, &[Kind::UnresponsiveNode]), (24 * 3_600_000 + 1, &[])]
     {
-        is(with_node(&|it| it.last_seen_ms = NOW - silent_ms), want, "silent");
+        met.is(with_node(|it| it.last_seen_ms = NOW - silent_ms), want, "silent");
     }
     for (apps, want) in [
         (app(3, 3, None, false), &[][..]),
@@ -82,36 +102,43 @@ fn each_problem_is_there_from_its_bound_on_and_not_before() {
         (app(3, 2, None, false), &[Kind::VersionLag]),
         (app(3, 4, Some("newer"), true), &[Kind::FrozenApp]),
     ] {
-        is(with_node(&|it| it.apps.clone_from(&apps)), want, "an app");
+        met.is(with_node(|it| it.apps.clone_from(&apps)), want, "an app");
     }
     let young = kinds(|state| {
         state.nodes = vec![node(|it| it.apps = app(3, 2, None, false))];
         state.versions.insert("shop".to_owned(), NOW - 30_000);
     });
-    is(young, &[], "a version of 30 s may be on its way");
+    met.is(young, &[], "a version of 30 s may be on its way");
     for (skew_ms, want) in [(2_000, &[][..]), (2_001, &[Kind::ClockSkew]), (-2_001, &[Kind::ClockSkew])] {
-        is(with_node(&|it| it.skew_ms = skew_ms), want, "clock");
+        met.is(with_node(|it| it.skew_ms = skew_ms), want, "clock");
     }
     for hour in [3_600_000, -3_600_000, i64::MAX, i64::MIN] {
-        is(with_node(&|it| it.skew_ms = hour), &[Kind::ClockSkew], "an hour off");
+        met.is(with_node(|it| it.skew_ms = hour), &[Kind::ClockSkew], "an hour off");
     }
     for (ago, want) in [(3_599_999, &[Kind::ClaimedNode][..]), (3_600_000, &[])] {
-        is(with_node(&|it| it.claim = Some(("192.0.2.1:9".to_owned(), NOW - ago))), want, "a claim");
+        met.is(with_node(|it| it.claim = Some(("192.0.2.1:9".to_owned(), NOW - ago))), want, "a claim");
     }
-    let figures = |figures: Figures| kinds(|state| drop(state.figures.insert("a".to_owned(), figures)));
+}
+
+/// Reports about the store, the state folder and the rule files of a node.
+fn of_figures(met: &mut Met) {
     let store = |up| Figures { store: Some(("redis".to_owned(), up)), ..Figures::default() };
-    is(figures(store(true)), &[], "store");
-    is(figures(store(false)), &[Kind::StoreDown], "store");
+    met.is(with_figures(store(true)), &[], "store");
+    met.is(with_figures(store(false)), &[Kind::StoreDown], "store");
     let fault = Figures { state_error: "disk".to_owned(), ..Figures::default() };
-    is(figures(fault), &[Kind::NodeFault], "state folder");
+    met.is(with_figures(fault), &[Kind::NodeFault], "state folder");
     let fault = Figures { rules_error: "line 3".to_owned(), ..Figures::default() };
-    is(figures(fault), &[Kind::NodeFault], "rule files");
+    met.is(with_figures(fault), &[Kind::NodeFault], "rule files");
+}
+
+/// Rejected requests, and rules whose charges were forgotten.
+fn of_requests(met: &mut Met) {
     let bad = |count, decided| {
         let surface = "http".to_owned();
         let status = "404".to_owned();
         let reason = "unknown".to_owned();
         let rejected = vec![RejectedRequests { surface, status, reason, count }];
-        figures(Figures { rejected, decided, ..Figures::default() })
+        with_figures(Figures { rejected, decided, ..Figures::default() })
     };
     let forgets = |rules: &[u64]| {
         let rule = |count: &u64| ForgottenRule {
@@ -119,54 +146,64 @@ fn each_problem_is_there_from_its_bound_on_and_not_before() {
             rule: format!("team{count}"),
             requests: *count,
         };
-        figures(Figures { forgotten: rules.iter().map(rule).collect(), ..Figures::default() })
+        with_figures(Figures { forgotten: rules.iter().map(rule).collect(), ..Figures::default() })
     };
-    is(forgets(&[]), &[], "nothing is forgotten");
-    is(forgets(&[1]), &[Kind::ForgottenCharges], "one");
-    is(forgets(&[u64::MAX, 1]), &[Kind::ForgottenCharges], "as many as there can be");
-    is(bad(9, 0), &[], "fewer than ten rejected requests");
-    is(bad(10, 0), &[Kind::BadRequests], "ten, and nothing else");
-    is(bad(10, 989), &[Kind::BadRequests], "more than one of a hundred");
-    is(bad(10, 990), &[], "one of a hundred");
-    is(bad(u64::MAX, u64::MAX), &[Kind::BadRequests], "as many as there can be");
+    met.is(forgets(&[]), &[], "nothing is forgotten");
+    met.is(forgets(&[1]), &[Kind::ForgottenCharges], "one");
+    met.is(forgets(&[u64::MAX, 1]), &[Kind::ForgottenCharges], "as many as there can be");
+    met.is(bad(9, 0), &[], "fewer than ten rejected requests");
+    met.is(bad(10, 0), &[Kind::BadRequests], "ten, and nothing else");
+    met.is(bad(10, 989), &[Kind::BadRequests], "more than one of a hundred");
+    met.is(bad(10, 990), &[], "one of a hundred");
+    met.is(bad(u64::MAX, u64::MAX), &[Kind::BadRequests], "as many as there can be");
+}
+
+fn of_shares_and_rollouts(met: &mut Met) {
     let shares =
         |now, before| kinds(|state| state.shares = BTreeMap::from([("shop".to_owned(), (now, before))]));
-    is(shares(counts(400, 100, 0), counts(500, 0, 0)), &[Kind::DeniedShare], "20 points more");
-    is(shares(counts(401, 99, 0), counts(500, 0, 0)), &[], "less than 20 points");
-    is(shares(counts(400, 100, 0), counts(499, 0, 0)), &[], "too few to compare");
-    is(shares(counts(60, 40, 1), counts(0, 0, 0)), &[Kind::Degraded], "degraded: 1 %");
-    is(shares(counts(60, 41, 1), counts(0, 0, 0)), &[], "less than 1 %: one late reply of a store");
-    is(shares(counts(3_000_000, 0, 29_999), counts(0, 0, 0)), &[], "less than 1 %");
+    met.is(shares(counts(400, 100, 0), counts(500, 0, 0)), &[Kind::DeniedShare], "20 points more");
+    met.is(shares(counts(401, 99, 0), counts(500, 0, 0)), &[], "less than 20 points");
+    met.is(shares(counts(400, 100, 0), counts(499, 0, 0)), &[], "too few to compare");
+    met.is(shares(counts(60, 40, 1), counts(0, 0, 0)), &[Kind::Degraded], "degraded: 1 %");
+    met.is(shares(counts(60, 41, 1), counts(0, 0, 0)), &[], "less than 1 %: one late reply of a store");
+    met.is(shares(counts(3_000_000, 0, 29_999), counts(0, 0, 0)), &[], "less than 1 %");
     let failed = || FailedRollout { app: "shop".to_owned(), version: 3, at_ms: NOW };
     let withdrawn = kinds(|state| state.withdrawn = vec![failed()]);
-    is(withdrawn, &[Kind::WithdrawnRollout], "withdrawn");
+    met.is(withdrawn, &[Kind::WithdrawnRollout], "withdrawn");
     let halted = kinds(|state| state.halted = vec![failed()]);
-    is(halted, &[Kind::HaltedRollout], "halted");
-    is(kinds(|state| state.frozen = BTreeMap::from([("shop".to_owned(), 9)])), &[Kind::FrozenApp], "frozen");
+    met.is(halted, &[Kind::HaltedRollout], "halted");
+    met.is(
+        kinds(|state| state.frozen = BTreeMap::from([("shop".to_owned(), 9)])),
+        &[Kind::FrozenApp],
+        "frozen",
+    );
+}
+
+/// Its database, its disk and its certificate.
+fn of_the_control_plane(met: &mut Met) {
     let awaited = |left_ms| {
         kinds(|state| state.awaited = Some(tollgate_control::Awaited { missing: 1, of: 2, left_ms }))
     };
-    is(awaited(1), &[Kind::AwaitedNodes], "a node is missing");
-    is(kinds(|state| state.gone = Some("deleted".to_owned())), &[Kind::DatabaseGone], "gone");
+    met.is(awaited(1), &[Kind::AwaitedNodes], "a node is missing");
+    met.is(kinds(|state| state.gone = Some("deleted".to_owned())), &[Kind::DatabaseGone], "gone");
     let lost = tollgate_control::Lost { seq: 67, hash: "d".to_owned(), found: 37 };
-    is(kinds(|state| state.lost = Some(lost.clone())), &[Kind::AuditCut], "cut");
+    met.is(kinds(|state| state.lost = Some(lost.clone())), &[Kind::AuditCut], "cut");
     let edited = tollgate_control::EditedRows { rows: 1, detail: "car 'x'".to_owned(), since_ms: NOW };
-    is(kinds(|state| state.edited = Some(edited.clone())), &[Kind::EditedRows], "edited");
+    met.is(kinds(|state| state.edited = Some(edited.clone())), &[Kind::EditedRows], "edited");
     let disk = |free, size| {
         kinds(|state| {
             state.surroundings = Surroundings { disk: Some((free, size)), ..Surroundings::default() }
         })
     };
     let mib = 1024 * 1024;
-    is(disk(200 * mib, 300 * mib), &[], "room");
-    is(disk(200 * mib - 1, 300 * mib), &[Kind::DiskLow], "less than 200 MiB");
-    is(disk(499 * mib, 10_000 * mib), &[Kind::DiskLow], "less than 5 %");
+    met.is(disk(200 * mib, 300 * mib), &[], "room");
+    met.is(disk(200 * mib - 1, 300 * mib), &[Kind::DiskLow], "less than 200 MiB");
+    met.is(disk(499 * mib, 10_000 * mib), &[Kind::DiskLow], "less than 5 %");
     let week = 7 * 24 * 3_600_000;
     let certificate = |ends: i64| {
         let certificate_ends_ms = Some(ends);
         kinds(|state| state.surroundings = Surroundings { certificate_ends_ms, ..Surroundings::default() })
     };
-    is(certificate(NOW + week), &[], "a week");
-    is(certificate(NOW + week - 1), &[Kind::CertificateExpiring], "less than a week");
-    assert_eq!(met.len(), Kind::ALL.len(), "every kind is met: {met:?}");
+    met.is(certificate(NOW + week), &[], "a week");
+    met.is(certificate(NOW + week - 1), &[Kind::CertificateExpiring], "less than a week");
 }

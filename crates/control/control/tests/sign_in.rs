@@ -2,25 +2,22 @@
 #![allow(clippy::expect_used, reason = "a failed step of a test must say which")]
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 use tollgate_control::tokens::TokenInput;
-use tollgate_control::{Actor, Claim, Control, ControlError, Held, KnownNodes, Origin, Role, audit, users};
-use tollgate_db::TimeSource;
+use tollgate_control::{Actor, Claim, ControlError, Held, Origin, Role, audit, users};
+use tollgate_harness::ControlPlane;
+use tollgate_harness::people::PASSWORD;
 
-const PASSWORD: &str = "correct horse battery";
-
-async fn open(folder: &std::path::Path, time: &Arc<AtomicI64>) -> Control {
-    let source = TimeSource::Manual(Arc::clone(time));
-    let control = Control::open(folder, source, Arc::new(KnownNodes::default())).await.expect("a database");
+/// A control plane with the user `ann`.
+async fn with_ann() -> ControlPlane {
+    let control = ControlPlane::start().await;
     control.create_user(&Claim::program("tollgate"), "ann", PASSWORD).await.expect("a user");
     control
 }
 
 #[tokio::test]
 async fn a_login_that_is_under_way_does_not_outlive_the_end_of_its_password() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let control = open(folder.path(), &Arc::new(AtomicI64::new(1_524_494_484_445))).await;
+    let control = with_ann().await;
     let reset = async {
         // The login reads the user first, and then works on the password for much longer than this takes.
         for _ in 0..20 {
@@ -40,8 +37,7 @@ async fn a_login_that_is_under_way_does_not_outlive_the_end_of_its_password() {
 
 #[tokio::test]
 async fn a_change_of_a_password_does_not_undo_its_reset() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let control = open(folder.path(), &Arc::new(AtomicI64::new(1_524_494_484_445))).await;
+    let control = with_ann().await;
     let cookie = control.log_in(Origin::default(), "ann", PASSWORD).await.expect("a login");
     let ann = Claim::login(&cookie, Origin::default());
     let new = "another good password";
@@ -62,10 +58,7 @@ async fn a_change_of_a_password_does_not_undo_its_reset() {
 
 #[tokio::test]
 async fn typing_errors_in_a_new_password_are_no_attempts_and_wrong_codes_are() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let source = TimeSource::Manual(Arc::new(AtomicI64::new(1_524_494_484_445)));
-    let nodes = Arc::new(KnownNodes::default());
-    let control = Control::open(folder.path(), source, nodes).await.expect("a database");
+    let control = ControlPlane::start().await;
     let code = control.setup_code().await.expect("a code").expect("no user yet");
     let from = Origin { ip: "192.0.2.1", ..Origin::default() };
     for _ in 0..30 {
@@ -84,29 +77,26 @@ async fn typing_errors_in_a_new_password_are_no_attempts_and_wrong_codes_are() {
 
 #[tokio::test]
 async fn a_login_that_is_used_every_four_minutes_stays_when_five_idle_minutes_end_it() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let time = Arc::new(AtomicI64::new(1_524_494_484_445));
-    let control = open(folder.path(), &time).await;
+    let control = with_ann().await;
     let (settings, etag) = control.read(tollgate_control::settings::get).await.expect("settings");
     let short = tollgate_control::settings::Settings { login_idle_minutes: 5, ..settings };
     control.change_settings(&Claim::program("tollgate"), etag, short).await.expect("changed");
     let cookie = control.log_in(Origin::default(), "ann", PASSWORD).await.expect("a login");
     for _ in 0..5 {
-        time.fetch_add(4 * 60_000, Relaxed);
+        control.pass(4 * 60_000);
         let found = control.enter(&Claim::login(&cookie, Origin::default())).await.expect("looked up");
         assert!(found.is_some(), "it was in use");
     }
-    time.fetch_add(5 * 60_000, Relaxed);
+    control.pass(5 * 60_000);
     let found = control.enter(&Claim::login(&cookie, Origin::default())).await.expect("looked up");
     assert!(found.is_none());
 }
 
 #[tokio::test]
 async fn the_audit_stays_broken_after_its_last_entries_were_removed_and_more_follow() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let control = open(folder.path(), &Arc::new(AtomicI64::new(1_524_494_484_445))).await;
+    let control = with_ann().await;
     control.create_user(&Claim::program("tollgate"), "bob", PASSWORD).await.expect("a user");
-    let file = rusqlite::Connection::open(folder.path().join("control.db")).expect("the database");
+    let file = control.file();
     let triggers: Vec<String> = file
         .prepare("SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'audit'")
         .and_then(|mut it| it.query_map([], |row| row.get(0))?.collect())
@@ -129,8 +119,7 @@ async fn a_new_password_ends_the_tokens_of_the_api_if_its_owner_says_so() {
     for (held, is_link) in
         [(Held::Kept, true), (Held::Ended, true), (Held::Kept, false), (Held::Ended, false)]
     {
-        let folder = tempfile::tempdir().expect("a folder");
-        let control = open(folder.path(), &Arc::new(AtomicI64::new(1_524_494_484_445))).await;
+        let control = with_ann().await;
         let cookie = control.log_in(Origin::default(), "ann", PASSWORD).await.expect("a login");
         let ann = Claim::login(&cookie, Origin::default());
         let system = Claim::program("tollgate");
@@ -160,8 +149,7 @@ async fn a_new_password_ends_the_tokens_of_the_api_if_its_owner_says_so() {
 
 #[tokio::test]
 async fn blanks_and_capitals_make_no_other_name_to_attempts() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let control = open(folder.path(), &Arc::new(AtomicI64::new(1_524_494_484_445))).await;
+    let control = with_ann().await;
     let from = Origin { ip: "192.0.2.1", ..Origin::default() };
     let mut tried = 0;
     for name in ["ann", " ann", "ANN  ", "   Ann", "aNN ", "  ann  ", "anN", " ANN"] {
@@ -181,10 +169,9 @@ async fn blanks_and_capitals_make_no_other_name_to_attempts() {
 
 #[tokio::test]
 async fn a_burst_of_wrong_passwords_tries_five() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let control = open(folder.path(), &Arc::new(AtomicI64::new(1_524_494_484_445))).await;
+    let control = with_ann().await;
     let from = Origin { ip: "192.0.2.1", ..Origin::default() };
-    let control = Arc::new(control);
+    let control = Arc::clone(&control.control);
     let mut all = tokio::task::JoinSet::new();
     for _ in 0..200 {
         let control = Arc::clone(&control);

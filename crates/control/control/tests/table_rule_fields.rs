@@ -2,43 +2,28 @@
 //! the decision of a node, and back into the form.
 #![allow(clippy::expect_used, reason = "a failed step of a test must say which")]
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use tollgate_control::table_rule::TableRuleInput;
-use tollgate_control::{Actor, Content, Control, ControlError, FieldFault, KnownNodes, rules, transfer};
-use tollgate_core::{RetryAfter, Timestamp};
-use tollgate_db::TimeSource;
-use tollgate_limiter::{Descriptor, Entry, Limiter, LimiterSettings, Request, Scratch};
-use tollgate_store::{ModelStore, block_on};
+use tollgate_control::{Actor, Content, ControlError, Document, FieldFault, rules, transfer};
+use tollgate_harness::rules::{create_rule, limit};
+use tollgate_harness::{ControlPlane, LimitingNode};
+use tollgate_limiter::{Descriptor, Entry, Request, Scratch};
+use tollgate_store::block_on;
 
-const NOON: Timestamp = Timestamp::from_unix_seconds(1_700_000_000);
 const KEY: &str = "pushGeoHotelList";
 
 fn form() -> TableRuleInput {
-    let key = KEY.to_owned();
-    let rate = "5".to_owned();
-    let max_permits = "10".to_owned();
-    TableRuleInput { key, rate, max_permits, ..TableRuleInput::default() }
+    TableRuleInput { max_permits: "10".to_owned(), ..limit(KEY, 5) }
 }
 
 /// A node with the rules that the control plane published of one form, and the form as it is read back.
-struct Node {
-    limiter: Limiter<ModelStore, ()>,
+struct NodeOfForm {
+    node: LimitingNode,
     form: TableRuleInput,
     yaml: String,
 }
 
-async fn node(form: TableRuleInput) -> Node {
-    let folder = tempfile::tempdir().expect("a folder");
-    let nodes = Arc::new(KnownNodes::default());
-    let control = Control::open(folder.path(), TimeSource::Database, nodes).await.expect("a database");
-    let made = control.change(move |tx| rules::create(tx, &Actor::system(), "SIP_HOTEL", &form));
-    assert_eq!(made.await.expect("a rule").app, "SIP_HOTEL");
-    drop(control);
-    // What follows is read from the disk.
-    let nodes = Arc::new(KnownNodes::default());
-    let control = Control::open(folder.path(), TimeSource::Database, nodes).await.expect("a database");
+async fn node(form: TableRuleInput) -> NodeOfForm {
+    let control = with_rows(vec![form]).await.restart().await; // what follows is read from the disk
     let rule = control.read(|tx| rules::get(tx, &Actor::system(), "SIP_HOTEL", KEY)).await.expect("a rule");
     // What is exported says the same as the form.
     let export = control.read(|tx| transfer::export(tx, &Actor::system(), "SIP_HOTEL")).await;
@@ -47,27 +32,19 @@ async fn node(form: TableRuleInput) -> Node {
         matches!(&*exported, [Content::TableRule(table_rule)] if **table_rule == rule.row),
         "{exported:?}"
     );
-    let document = control.published().borrow().apps[0].documents[0].clone();
-    let policy = tollgate_rule_files::parse_text(document.domain(), document.yaml()).expect("valid rules");
-    let limiter = Limiter::with_observer(policy, ModelStore::default(), LimiterSettings::default(), ());
-    Node { limiter, form: rule.row.to_input(), yaml: document.into_yaml() }
+    NodeOfForm::new(rule.row.to_input(), control.published().borrow().apps[0].documents[0].clone())
 }
 
-impl Node {
+impl NodeOfForm {
+    fn new(form: TableRuleInput, document: Document) -> Self {
+        Self { node: LimitingNode::new(&document), form, yaml: document.into_yaml() }
+    }
+
     /// Whether `hits` at `ms` are admitted, how many permits remain, and how long a denied caller waits in
     /// ms.
     fn hits_of(&self, domain: &str, key: &str, hits: u64, ms: u64) -> (bool, u64, u64) {
-        let entries = [Entry::new("key", key)];
-        let request = Request { domain, descriptors: &[Descriptor::new(&entries)], hits };
-        let now = NOON + Duration::from_millis(ms);
-        let mut scratch = Scratch::new();
-        let answer = block_on(self.limiter.decide(&request, now, &mut scratch)).expect("a decision");
-        let wait = match answer.retry_after() {
-            RetryAfter::After(span) => u64::try_from(span.as_millis()).expect("short"),
-            RetryAfter::Now => 0,
-            RetryAfter::Never => u64::MAX,
-        };
-        (answer.is_admitted(), answer.descriptor(0).expect("one").remaining(), wait)
+        let it = self.node.decide(domain, &[("key", key)], hits, ms);
+        (it.is_admitted, it.remaining, it.wait_ms)
     }
 
     fn hit_of(&self, domain: &str, key: &str, ms: u64) -> (bool, u64, u64) {
@@ -96,10 +73,8 @@ async fn key_is_the_request_class_and_unique_in_its_app() {
     let node = node(form()).await;
     assert_eq!((node.form.key.as_str(), node.admitted(0)), (KEY, 10));
     assert!(node.hit_of("SIP_HOTEL", "deleteHotel", 0).0, "another class is not limited by it");
-    let folder = tempfile::tempdir().expect("a folder");
-    let nodes = Arc::new(KnownNodes::default());
-    let control = Control::open(folder.path(), TimeSource::Database, nodes).await.expect("a database");
-    let add = |app| control.change(move |tx| rules::create(tx, &Actor::system(), app, &form()));
+    let control = ControlPlane::start().await;
+    let add = |app| create_rule(&control, app, form());
     add("SIP_HOTEL").await.expect("the first");
     add("SIP_FLIGHT").await.expect("of another app");
     assert!(matches!(add("SIP_HOTEL").await, Err(ControlError::Invalid(_))));
@@ -152,7 +127,7 @@ async fn a_post_paid_row_counts_what_was_used_and_is_repaid_before_anything_pass
     };
     let paid = row("true").await;
     assert_eq!(paid.form.post_paid, "true");
-    let hits = |node: &Node, hits, ms| node.hits_of("SIP_HOTEL", KEY, hits, ms);
+    let hits = |node: &NodeOfForm, hits, ms| node.hits_of("SIP_HOTEL", KEY, hits, ms);
     assert_eq!(hits(&paid, 0, 0), (true, 10, 0));
     assert_eq!(hits(&paid, 8, 0), (true, 0, 0), "16 permits are used, 6 of which are owed");
     assert_eq!(hits(&paid, 0, 0), (false, 0, 1_400), "6 are repaid at five a second, and one is left");
@@ -191,7 +166,8 @@ async fn state_shadow_counts_and_never_denies() {
     let request = Request { domain: "SIP_HOTEL", descriptors: &[Descriptor::new(&entries)], hits: 1 };
     for hit in 0..12 {
         let mut scratch = Scratch::new();
-        let answer = block_on(node.limiter.decide(&request, NOON, &mut scratch)).expect("a decision");
+        let answer = block_on(node.node.limiter.decide(&request, LimitingNode::BEGIN, &mut scratch))
+            .expect("a decision");
         let shown = answer.descriptor(0).expect("one");
         assert_eq!((answer.is_admitted(), shown.is_shadowed), (true, hit >= 10), "hit {hit}");
     }
@@ -205,16 +181,13 @@ fn class(key: &str, need_permits: &str, pre_permits: &str) -> TableRuleInput {
     TableRuleInput { key, bucket, need_permits, pre_permits, ..form() }
 }
 
-/// A control plane on a disk, and what it has published of the app.
-async fn with_rows(rows: Vec<TableRuleInput>) -> (tempfile::TempDir, Control) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let nodes = Arc::new(KnownNodes::default());
-    let control = Control::open(folder.path(), TimeSource::Database, nodes).await.expect("a database");
+/// A control plane with these rules of an app.
+async fn with_rows(rows: Vec<TableRuleInput>) -> ControlPlane {
+    let control = ControlPlane::start().await;
     for row in rows {
-        let made = control.change(move |tx| rules::create(tx, &Actor::system(), "SIP_HOTEL", &row));
-        made.await.expect("a rule");
+        assert_eq!(create_rule(&control, "SIP_HOTEL", row).await.expect("a rule").app, "SIP_HOTEL");
     }
-    (folder, control)
+    control
 }
 
 #[tokio::test]
@@ -222,12 +195,9 @@ async fn bucket_is_shared_by_request_classes_of_different_costs() {
     let node = node(TableRuleInput { bucket: "backend".to_owned(), ..form() }).await;
     assert_eq!((node.form.bucket.as_str(), node.admitted(0)), ("backend", 10), "alone it is a bucket");
 
-    let (_folder, control) =
+    let control =
         with_rows(vec![class("search", "1", "0"), class("book", "4", "0"), class("report", "6", "5")]).await;
-    let document = control.published().borrow().apps[0].documents[0].clone();
-    let policy = tollgate_rule_files::parse_text(document.domain(), document.yaml()).expect("valid rules");
-    let limiter = Limiter::with_observer(policy, ModelStore::default(), LimiterSettings::default(), ());
-    let node = Node { limiter, form: form(), yaml: document.into_yaml() };
+    let node = NodeOfForm::new(form(), control.published().borrow().apps[0].documents[0].clone());
     let hit = |key, ms| node.hit_of("SIP_HOTEL", key, ms);
     assert_eq!(hit("book", 0), (true, 6, 0));
     assert_eq!(hit("search", 0), (true, 5, 0));
@@ -254,10 +224,8 @@ fn differs(result: Result<impl Sized, ControlError>) -> Vec<(&'static str, Strin
 
 #[tokio::test]
 async fn rules_of_one_bucket_have_one_rate_and_one_burst_and_the_fault_names_the_other_rule() {
-    let (_folder, control) = with_rows(vec![class("search", "1", "0"), class("book", "4", "6")]).await;
-    let add = |input: TableRuleInput| {
-        control.change(move |tx| rules::create(tx, &Actor::system(), "SIP_HOTEL", &input))
-    };
+    let control = with_rows(vec![class("search", "1", "0"), class("book", "4", "6")]).await;
+    let add = |input: TableRuleInput| create_rule(&control, "SIP_HOTEL", input);
     let text = str::to_owned;
     for (input, field) in [
         (TableRuleInput { rate: text("6"), ..class("a", "1", "0") }, "rate"),

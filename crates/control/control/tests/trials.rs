@@ -2,71 +2,57 @@
 //! what the control plane makes of the reports.
 #![allow(clippy::expect_used, reason = "a failed step of a test must say which")]
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
-use std::time::Duration;
+use std::ops::Deref;
 
 use proptest::prelude::*;
-use tempfile::TempDir;
 use tollgate_control::change_set::State;
 use tollgate_control::table_rule::{TableRule, TableRuleInput, Trial};
 use tollgate_control::trials::{self, Step};
 use tollgate_control::{
-    Actor, Claim, Committed, Content, Control, ControlError, Fault, FieldFault, KnownNodes, ModelError, Role,
-    Who, app_settings, compile, reviews, rules, table_rule_yaml, transfer,
+    Actor, Claim, Committed, Content, ControlError, Document, Fault, FieldFault, ModelError, Role, Who,
+    app_settings, compile, reviews, rules, table_rule_yaml, transfer,
 };
-use tollgate_core::Timestamp;
-use tollgate_db::TimeSource;
 use tollgate_fleet_agent::sample;
 use tollgate_fleet_proto::{Report, RuleCounts};
-use tollgate_limiter::{Descriptor, Entry, Limiter, LimiterSettings, Request, Scratch};
-use tollgate_store::{ModelStore, block_on};
-
-const NOON: Timestamp = Timestamp::from_unix_seconds(1_700_000_000);
-const START: i64 = 1_700_000_000_000;
+use tollgate_harness::people::user;
+use tollgate_harness::rules::{create_rule, limit, set_app};
+use tollgate_harness::{ControlPlane, LimitingNode};
 
 fn form() -> TableRuleInput {
-    let key = "a".to_owned();
-    let rate = "1".to_owned();
-    let max_permits = "10".to_owned();
-    TableRuleInput { key, rate, max_permits, ..TableRuleInput::default() }
+    TableRuleInput { max_permits: "10".to_owned(), ..limit("a", 1) }
 }
 
 fn start(rate: &str, max_permits: &str) -> Step {
     Step::Start { rate: rate.to_owned(), max_permits: max_permits.to_owned() }
 }
 
-/// A control plane on a clock that the test sets, with one rule.
-struct World {
-    control: Arc<Control>,
-    now: Arc<AtomicI64>,
-    _folder: TempDir,
+/// A control plane with the rule `a` of the app `shop`.
+struct OneRule(ControlPlane);
+
+impl Deref for OneRule {
+    type Target = ControlPlane;
+
+    fn deref(&self) -> &ControlPlane {
+        &self.0
+    }
 }
 
-impl World {
+impl OneRule {
     async fn new(form: TableRuleInput) -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        let now = Arc::new(AtomicI64::new(START));
-        let time = TimeSource::Manual(Arc::clone(&now));
-        let control = Control::open(folder.path(), time, Arc::new(KnownNodes::default())).await;
-        let world = Self { control: Arc::new(control.expect("a database")), now, _folder: folder };
-        let made = world.control.change(move |tx| rules::create(tx, &Actor::system(), "shop", &form));
-        made.await.expect("a rule");
-        world
+        let plane = ControlPlane::start().await;
+        create_rule(&plane, "shop", form).await.expect("a rule");
+        Self(plane)
     }
 
     async fn table_rule(&self) -> (TableRule, i64) {
-        let rule = self.control.read(|tx| rules::get(tx, &Actor::system(), "shop", "a")).await;
+        let rule = self.read(|tx| rules::get(tx, &Actor::system(), "shop", "a")).await;
         let rule = rule.expect("a rule");
         (rule.row, rule.etag)
     }
 
     async fn step(&self, by: Who, step: Step) -> Result<Option<State>, ControlError> {
         let etag = self.table_rule().await.1;
-        let done = self
-            .control
-            .change(move |tx| trials::change(tx, &by.assumed(), ("shop", "a"), etag, &step))
-            .await;
+        let done = self.change(move |tx| trials::change(tx, &by.assumed(), ("shop", "a"), etag, &step)).await;
         Ok(done?.map(|it| it.state))
     }
 
@@ -75,42 +61,35 @@ impl World {
         assert_eq!(done, Some(State::Published));
     }
 
-    fn yaml(&self) -> String {
-        self.control.published().borrow().apps[0].documents[0].yaml().to_owned()
+    fn document(&self) -> Document {
+        self.published_app("shop").documents[0].clone()
     }
 }
 
 /// A node that gets what the control plane publishes.
-struct Node(Limiter<ModelStore>);
+struct NodeOfShop(LimitingNode);
 
-impl Node {
-    fn new(yaml: &str) -> Self {
-        let policy = tollgate_rule_files::parse_text("shop", yaml).expect("valid rules");
-        Self(Limiter::new(policy, ModelStore::default(), LimiterSettings::default()))
-    }
-
-    fn update(&self, yaml: &str) {
-        self.0.replace(tollgate_rule_files::parse_text("shop", yaml).expect("valid rules"), NOON);
+impl NodeOfShop {
+    fn new(document: &Document) -> Self {
+        Self(LimitingNode::new(document))
     }
 
     /// Whether `hits` at `ms` are admitted, and what remains in force.
     fn hit(&self, hits: u64, ms: u64) -> (bool, u64) {
-        let entries = [Entry::new("key", "a"), Entry::new("user", "ann")];
-        let own = if self.has_users() { &entries[..] } else { &entries[..1] };
-        let request = Request { domain: "shop", descriptors: &[Descriptor::new(own)], hits };
-        let now = NOON + Duration::from_millis(ms);
-        let mut scratch = Scratch::new();
-        let answer = block_on(self.0.decide(&request, now, &mut scratch)).expect("a decision");
-        (answer.is_admitted(), answer.descriptor(0).expect("one").remaining())
+        let entries = [("key", "a"), ("user", "ann")];
+        let own = if self.rules().any(|it| it.contains("user")) { &entries[..] } else { &entries[..1] };
+        let it = self.0.decide("shop", own, hits, ms);
+        (it.is_admitted, it.remaining)
     }
 
-    fn has_users(&self) -> bool {
-        self.0.report(NOON).domains[0].rules.iter().any(|it| it.rule.contains("user"))
+    fn rules(&self) -> impl Iterator<Item = String> {
+        let mut report = self.0.limiter.report(LimitingNode::BEGIN);
+        report.domains.swap_remove(0).rules.into_iter().map(|it| it.rule)
     }
 
     /// Denied in force, denied by the trial alone, denied by both, as reports have them.
     fn denied(&self) -> (u64, u64, u64) {
-        let sample = sample(&self.0, NOON);
+        let sample = sample(&self.0.limiter, LimitingNode::BEGIN);
         let rule = sample.rules.iter().find(|it| it.rule.starts_with("key=a")).expect("the rule");
         (rule.counts.denied, rule.counts.shadow_denied, rule.counts.both_denied)
     }
@@ -124,32 +103,32 @@ async fn no_count_is_lost_when_a_trial_begins_is_dropped_or_is_adopted() {
         TableRuleInput { sharing: "local".to_owned(), on_store_failure: "deny".to_owned(), ..form() },
         TableRuleInput { pre_permits: "2".to_owned(), need_permits: "1".to_owned(), ..form() },
     ] {
-        let world = World::new(input.clone()).await;
-        let node = Node::new(&world.yaml());
-        let identity = |node: &Node| node.0.report(NOON).domains[0].rules[0].rule.clone();
+        let shop = OneRule::new(input.clone()).await;
+        let node = NodeOfShop::new(&shop.document());
+        let identity = |node: &NodeOfShop| node.rules().next().expect("a rule");
         let before = identity(&node);
         assert_eq!(node.hit(7, 0), (true, 3));
-        world.must(start("5", "20")).await;
-        node.update(&world.yaml());
+        shop.must(start("5", "20")).await;
+        node.0.update(&shop.document());
         assert_eq!((node.hit(1, 0), identity(&node)), ((true, 2), before.clone()), "{input:?}");
-        world.must(start("6", "5")).await; // other numbers; the trial was full, and begins again
-        node.update(&world.yaml());
+        shop.must(start("6", "5")).await; // other numbers; the trial was full, and begins again
+        node.0.update(&shop.document());
         assert_eq!(node.hit(1, 0), (true, 1));
-        world.must(Step::End).await;
-        node.update(&world.yaml());
-        assert!(!world.yaml().contains("trial"), "{}", world.yaml());
+        shop.must(Step::End).await;
+        node.0.update(&shop.document());
+        assert!(!shop.document().yaml().contains("trial"), "{:?}", shop.document());
         assert_eq!((node.hit(1, 0), node.hit(3, 0).0), ((true, 0), false), "{input:?}");
-        world.must(start("2", "30")).await;
-        node.update(&world.yaml());
+        shop.must(start("2", "30")).await;
+        node.0.update(&shop.document());
         assert!(!node.hit(3, 0).0, "the numbers in force decide");
-        world.must(Step::Adopt).await;
-        node.update(&world.yaml());
+        shop.must(Step::Adopt).await;
+        node.0.update(&shop.document());
         // What was taken of the ten is taken of the thirty.
         assert_eq!(node.hit(0, 0), (true, 20), "{input:?}");
         let in_advance = usize::from(!input.pre_permits.is_empty()); // while permits are owed none is granted
         assert_eq!((0..100).take_while(|_| node.hit(1, 0).0).count(), 20 + in_advance, "{input:?}");
         assert_eq!(identity(&node), before);
-        let (table_rule, _) = world.table_rule().await;
+        let (table_rule, _) = shop.table_rule().await;
         assert_eq!((table_rule.rate, table_rule.max_permits, table_rule.trial), (2, 30, None));
     }
 }
@@ -177,7 +156,7 @@ proptest! {
                 ..form()
             };
             let table_rule = TableRule { trial, ..input.check().expect("valid") };
-            Node::new(compile::documents("shop", &[table_rule]).expect("compiled")[0].yaml())
+            NodeOfShop::new(&compile::documents("shop", &[table_rule]).expect("compiled")[0])
         };
         let trial = Trial { rate: trial_rate, max_permits: trial_burst };
         let both = row(rate, burst, Some(trial));
@@ -208,7 +187,7 @@ fn faults(result: Result<Option<State>, ControlError>) -> Vec<FieldFault> {
 #[tokio::test]
 async fn numbers_that_a_rule_could_not_have_are_rejected_beside_their_field() {
     let input = TableRuleInput { need_permits: "4".to_owned(), pre_permits: "6".to_owned(), ..form() };
-    let world = World::new(input).await;
+    let shop = OneRule::new(input).await;
     for (rate, burst, fields) in [
         ("", "6", vec!["trial_rate"]),
         ("1", " ", vec!["trial_max_permits"]),
@@ -217,13 +196,13 @@ async fn numbers_that_a_rule_could_not_have_are_rejected_beside_their_field() {
         ("1000000001", "1000000001", vec!["trial_rate", "trial_max_permits"]),
         ("1", "5", vec!["trial_max_permits"]),
     ] {
-        let found = faults(world.step(Who::system(), start(rate, burst)).await);
+        let found = faults(shop.step(Who::system(), start(rate, burst)).await);
         assert_eq!(found.iter().map(|it| it.field).collect::<Vec<_>>(), fields, "{rate:?} {burst:?}");
     }
-    let found = faults(world.step(Who::system(), start("1", "5")).await);
+    let found = faults(shop.step(Who::system(), start("1", "5")).await);
     assert_eq!(found[0].fault, Fault::TrialTooSmall { min: 6 }, "the overdraft must fit");
     for (rate, burst) in [("1", "6"), ("1000000000", "1000000000")] {
-        world.must(start(rate, burst)).await;
+        shop.must(start(rate, burst)).await;
     }
     // Both or none, by whichever way.
     for (rate, burst, field) in [("5", "", "trial_max_permits"), ("", "50", "trial_rate")] {
@@ -241,95 +220,78 @@ async fn numbers_that_a_rule_could_not_have_are_rejected_beside_their_field() {
     let Err(ModelError::Invalid(found)) = shared.check() else { panic!("valid") };
     assert_eq!(found, [FieldFault { field: "trial_rate", fault: Fault::TrialInBucket }]);
     // Nothing to adopt, and nothing to drop.
-    world.must(Step::End).await;
-    assert_eq!(faults(world.step(Who::system(), Step::Adopt).await)[0].fault, Fault::Required);
-    assert_eq!(world.step(Who::system(), Step::End).await.expect("nothing to do"), None);
+    shop.must(Step::End).await;
+    assert_eq!(faults(shop.step(Who::system(), Step::Adopt).await)[0].fault, Fault::Required);
+    assert_eq!(shop.step(Who::system(), Step::End).await.expect("nothing to do"), None);
 }
 
 #[tokio::test]
 async fn a_trial_is_a_change_like_any_other_with_rights_etags_audit_and_approvals() {
-    let world = World::new(form()).await;
-    let with = |name: &str, role| {
-        let roles = vec![("shop".to_owned(), role)];
-        Who { kind: "user", user_id: name.to_owned(), name: name.to_owned(), roles, ..Who::system() }
-    };
-    let seen = world.step(with("vic", Role::Viewer), start("5", "20")).await;
+    let shop = OneRule::new(form()).await;
+    let with = |name: &str, role| user(name, role, "shop");
+    let seen = shop.step(with("vic", Role::Viewer), start("5", "20")).await;
     assert!(matches!(seen, Err(ControlError::NoRight { .. })), "{seen:?}");
-    let stale = world.control.change(|tx| trials::change(tx, &Actor::system(), ("shop", "a"), 9, &Step::End));
+    let stale = shop.change(|tx| trials::change(tx, &Actor::system(), ("shop", "a"), 9, &Step::End));
     assert!(matches!(stale.await, Err(ControlError::Stale { .. })));
-    world.must(start("5", "20")).await;
-    let entries =
-        world.control.read(|tx| tollgate_control::audit::list(tx, &Actor::system(), "shop", "", 0, 10));
+    shop.must(start("5", "20")).await;
+    let entries = shop.read(|tx| tollgate_control::audit::list(tx, &Actor::system(), "shop", "", 0, 10));
     let entry = entries.await.expect("the audit").into_iter().next().expect("an entry");
     let shown = format!("{entry:?}");
     assert!(shown.contains("rule.update") && shown.contains("trial"), "{shown}");
 
     let settings = app_settings::AppInput { approvals: "1".to_owned(), ..app_settings::AppInput::default() };
-    let etag = world
-        .control
-        .read(|tx| tollgate_control::apps::get(tx, &Actor::system(), Role::Viewer, "shop"))
-        .await
-        .expect("an app")
-        .etag;
-    world
-        .control
-        .change(move |tx| app_settings::update(tx, &Actor::system(), "shop", etag, &settings))
-        .await
-        .expect("one approval is needed");
-    let before = world.yaml();
-    let waits = world.step(with("eve", Role::Editor), Step::Adopt).await.expect("a change set");
-    assert_eq!((waits, world.yaml()), (Some(State::Submitted), before), "nothing is in force yet");
+    set_app(&shop, "shop", settings).await;
+    let before = shop.document();
+    let waits = shop.step(with("eve", Role::Editor), Step::Adopt).await.expect("a change set");
+    assert_eq!((waits, shop.document()), (Some(State::Submitted), before), "nothing is in force yet");
     let query =
         tollgate_control::change_set::Query { state: "open".to_owned(), limit: 1, ..Default::default() };
-    let list = world
-        .control
+    let list = shop
         .read(move |tx| tollgate_control::change_set::list(tx, &Actor::system(), &query))
         .await
         .expect("change sets");
     let id = list[0].id.clone();
     let etag = list[0].etag;
     let bea = with("bea", Role::Approver);
-    world.control.invite(&Claim::program("tollgate"), "bea", "shop", "approver").await.expect("a user");
-    let approved = world.control.change(move |tx| -> Result<Committed<_>, _> {
+    shop.invite(&Claim::program("tollgate"), "bea", "shop", "approver").await.expect("a user");
+    let approved = shop.change(move |tx| -> Result<Committed<_>, _> {
         let approved = reviews::approve(tx, &bea.assumed(), &id, etag, "")?.value;
         tollgate_control::publishing::publish(tx, &bea.assumed(), &approved.id, approved.etag)
     });
     approved.await.expect("published");
-    assert_eq!((world.table_rule().await.0.rate, world.table_rule().await.0.trial), (5, None));
+    assert_eq!((shop.table_rule().await.0.rate, shop.table_rule().await.0.trial), (5, None));
 }
 
 #[tokio::test]
 async fn a_trial_comes_back_from_yaml_export_and_a_paused_rule_unchanged() {
-    let world = World::new(TableRuleInput { sharing: "leased".to_owned(), ..form() }).await;
-    let plain = world.control.read(|tx| transfer::export(tx, &Actor::system(), "shop")).await.expect("yaml");
+    let shop = OneRule::new(TableRuleInput { sharing: "leased".to_owned(), ..form() }).await;
+    let plain = shop.read(|tx| transfer::export(tx, &Actor::system(), "shop")).await.expect("yaml");
     assert!(!plain.contains("trial"), "a rule without a trial is exported as before: {plain}");
-    world.must(start("5", "20")).await;
-    let (table_rule, _) = world.table_rule().await;
+    shop.must(start("5", "20")).await;
+    let (table_rule, _) = shop.table_rule().await;
     let yaml = table_rule_yaml::write(&table_rule.to_input());
     assert!(yaml.contains("trial_rate: 5\ntrial_max_permits: 20\n"), "{yaml}");
     assert_eq!(table_rule_yaml::read(&yaml).expect("read").check().expect("valid"), table_rule);
-    let export = world.control.read(|tx| transfer::export(tx, &Actor::system(), "shop")).await.expect("yaml");
+    let export = shop.read(|tx| transfer::export(tx, &Actor::system(), "shop")).await.expect("yaml");
     let read = transfer::read(&export).expect("valid");
     assert_eq!(transfer::write(&read), export, "byte for byte");
     assert!(matches!(&*read.rules, [Content::TableRule(it)] if **it == table_rule));
     // Nodes compare with what is in force, so nothing is tried while the rule is not on.
     for (state, is_tried) in [("shadow", false), ("off", false), ("on", true)] {
-        let (before, etag) = world.table_rule().await;
+        let (before, etag) = shop.table_rule().await;
         let input = TableRuleInput { state: state.to_owned(), ..before.to_input() };
-        world
-            .control
-            .change(move |tx| rules::update(tx, &Actor::system(), "shop", etag, &input))
+        shop.change(move |tx| rules::update(tx, &Actor::system(), "shop", etag, &input))
             .await
             .expect("a state");
-        let published = world.control.published().borrow().apps[0].documents.clone();
+        let published = shop.published().borrow().apps[0].documents.clone();
         let has_trial = published.iter().any(|it| it.yaml().contains("name: trial, shadow: true"));
-        assert_eq!((has_trial, world.table_rule().await.0.trial), (is_tried, table_rule.trial), "{state}");
+        assert_eq!((has_trial, shop.table_rule().await.0.trial), (is_tried, table_rule.trial), "{state}");
     }
 }
 
 #[tokio::test]
 async fn a_trial_is_compared_over_the_time_since_its_numbers_began() {
-    let world = World::new(form()).await;
+    let shop = OneRule::new(form()).await;
     let report = async |sequence: u64, denied, shadow_denied, both_denied| {
         let domain = "shop".to_owned();
         let rule = "key=a".to_owned();
@@ -343,32 +305,24 @@ async fn a_trial_is_compared_over_the_time_since_its_numbers_began() {
             ..Default::default()
         };
         let report = Report { sequence, span_ms: 5_000, rules: vec![counts], ..Report::default() };
-        let control = Arc::clone(&world.control);
-        let at = world.now.load(Relaxed);
-        let stored = tokio::spawn(async move { control.store_report("n", 1, report, at).await });
-        while !stored.is_finished() {
-            world.control.write_reports().await.expect("written");
-            tokio::task::yield_now().await;
-        }
-        stored.await.expect("no panic").expect("stored");
+        shop.store("n", 1, report).await.expect("stored");
     };
     let compared = async || {
-        let found = world.control.read(|tx| trials::compared(tx, &Actor::system(), "shop", "a")).await;
+        let found = shop.read(|tx| trials::compared(tx, &Actor::system(), "shop", "a")).await;
         found.expect("read")
     };
-    let pass = |seconds: i64| world.now.fetch_add(seconds * 1_000, Relaxed);
     assert_eq!(compared().await, None);
     report(1, 1_000, 0, 0).await;
-    pass(10);
-    world.must(start("5", "20")).await;
-    let began = world.now.load(Relaxed);
+    shop.pass(10_000);
+    shop.must(start("5", "20")).await;
+    let began = shop.now_ms();
     let found = compared().await.expect("a trial");
     assert_eq!((found.since_ms, found.history.sum().offered()), (began, 0), "nothing is known yet");
     for sequence in 2..62 {
-        pass(5);
+        shop.pass(5_000);
         report(sequence, 10, 3, 7).await;
     }
-    pass(20);
+    shop.pass(20_000);
     let found = compared().await.expect("a trial");
     let sum = found.history.sum();
     assert!((100..=600).contains(&sum.denied), "not the 1,000 before: {sum:?}");
@@ -377,16 +331,16 @@ async fn a_trial_is_compared_over_the_time_since_its_numbers_began() {
     // A description is no other number; the rate in force is.
     for (change, since) in [
         (TableRuleInput { description: "x".to_owned(), ..form() }, began),
-        (TableRuleInput { rate: "2".to_owned(), ..form() }, world.now.load(Relaxed)),
+        (TableRuleInput { rate: "2".to_owned(), ..form() }, shop.now_ms()),
     ] {
-        let (before, etag) = world.table_rule().await;
+        let (before, etag) = shop.table_rule().await;
         let of_trial = before.to_input();
         let input = TableRuleInput {
             trial_rate: of_trial.trial_rate,
             trial_max_permits: of_trial.trial_max_permits,
             ..change
         };
-        let done = world.control.change(move |tx| rules::update(tx, &Actor::system(), "shop", etag, &input));
+        let done = shop.change(move |tx| rules::update(tx, &Actor::system(), "shop", etag, &input));
         done.await.expect("a change");
         assert_eq!(compared().await.expect("a trial").since_ms, since);
     }

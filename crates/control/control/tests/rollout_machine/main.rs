@@ -1,20 +1,16 @@
 //! The machine of rollouts: its steps, its gates, and what holds whatever happens.
 #![allow(clippy::expect_used, reason = "a failed step of a test must say which")]
 
-use proptest::prelude::*;
-use tollgate_control::Reach;
+mod laws;
+
 use tollgate_control::rollout::{
-    Action, Ask, Event, MORE_MS, Machine, PATIENCE_MS, Plan, PlanInput, Progress, REPORTS_MS, SeenNode, Span,
-    State, Tally, Why, WrongState,
+    Action, Ask, Event, MORE_MS, Machine, PATIENCE_MS, Plan, Progress, REPORTS_MS, SeenNode, Span, State,
+    Tally, Why, WrongState,
 };
+use tollgate_harness::rules::plan;
 
 const CANDIDATE: u64 = 2;
 const SOAK_MS: i64 = 60_000;
-
-fn plan(steps: &str) -> Plan {
-    let steps = steps.replace('/', "\n");
-    PlanInput { steps, ..PlanInput::default() }.check().expect("a plan")
-}
 
 fn node(id: &str, acked: u64) -> SeenNode {
     let labels = vec![("zone".to_owned(), id[..1].to_owned())];
@@ -22,7 +18,7 @@ fn node(id: &str, acked: u64) -> SeenNode {
 }
 
 /// A rollout among nodes that take what they should have, as soon as they are asked.
-struct World {
+struct OneRollout {
     machine: Machine,
     nodes: Vec<SeenNode>,
     now: i64,
@@ -30,7 +26,7 @@ struct World {
     is_reporting: bool,
 }
 
-impl World {
+impl OneRollout {
     fn new(plan: Plan, nodes: &[&str]) -> Self {
         let nodes = nodes.iter().map(|id| node(id, 1)).collect();
         let machine = Machine::new(plan, CANDIDATE, Progress::new("r"), 0);
@@ -96,104 +92,104 @@ impl World {
 
 #[test]
 fn a_version_reaches_one_node_then_a_share_then_all() {
-    let mut world = World::new(plan("1 node/50 %/all"), &["a", "b", "c", "d", "e", "f"]);
+    let mut rollout = OneRollout::new(plan("1 node/50 %/all"), &["a", "b", "c", "d", "e", "f"]);
     let mut sizes = Vec::new();
     for _ in 0..3 {
-        if world.machine.progress().step_at.is_none() {
-            assert_eq!(world.look(), Some(Action::Reach));
+        if rollout.machine.progress().step_at.is_none() {
+            assert_eq!(rollout.look(), Some(Action::Reach));
         }
-        sizes.push(world.chosen().len());
-        world.acknowledge();
-        assert_eq!(world.look(), None);
-        assert_eq!(world.after(SOAK_MS - 1), None, "one millisecond too early");
-        let action = world.after(1);
+        sizes.push(rollout.chosen().len());
+        rollout.acknowledge();
+        assert_eq!(rollout.look(), None);
+        assert_eq!(rollout.after(SOAK_MS - 1), None, "one millisecond too early");
+        let action = rollout.after(1);
         assert!(matches!(action, Some(Action::Reach | Action::Finish)), "{action:?}");
     }
-    assert_eq!((sizes[0], sizes[2], world.state()), (1, 6, State::Done));
+    assert_eq!((sizes[0], sizes[2], rollout.state()), (1, 6, State::Done));
     assert!((1..6).contains(&sizes[1]), "{sizes:?}");
-    assert_eq!(world.after(SOAK_MS), None, "a rollout that is done does nothing");
+    assert_eq!(rollout.after(SOAK_MS), None, "a rollout that is done does nothing");
 }
 
 #[test]
 fn a_step_by_labels_reaches_the_nodes_with_one_of_them() {
-    let mut world = World::new(plan("zone in (a, b)/all"), &["a1", "a2", "b1", "c1"]);
-    assert_eq!(world.look(), Some(Action::Reach));
-    assert_eq!(world.chosen(), [0, 1, 2]);
+    let mut rollout = OneRollout::new(plan("zone in (a, b)/all"), &["a1", "a2", "b1", "c1"]);
+    assert_eq!(rollout.look(), Some(Action::Reach));
+    assert_eq!(rollout.chosen(), [0, 1, 2]);
 }
 
 #[test]
 fn a_share_of_few_nodes_is_at_least_one_of_them() {
     for nodes in [&["a"][..], &["a", "b"], &["a", "b", "c"]] {
-        let mut world = World::new(plan("1 %/all"), nodes);
-        assert_eq!(world.look(), Some(Action::Reach));
-        assert_eq!(world.chosen().len(), 1, "{nodes:?}");
+        let mut rollout = OneRollout::new(plan("1 %/all"), nodes);
+        assert_eq!(rollout.look(), Some(Action::Reach));
+        assert_eq!(rollout.chosen().len(), 1, "{nodes:?}");
     }
 }
 
 #[test]
 fn a_rollout_waits_for_a_node_to_begin_with_and_for_one_to_answer() {
-    let mut world = World::new(plan("1 node/all"), &[]);
-    assert_eq!(world.after(10 * SOAK_MS), None);
-    world.nodes = vec![node("a", 1)];
-    world.nodes[0].is_live = false;
-    assert_eq!(world.after(1), None, "a node that is not live begins nothing");
-    world.nodes[0].is_live = true;
-    assert_eq!(world.after(1), Some(Action::Reach));
-    world.nodes[0].is_live = false;
-    assert_eq!(world.after(10 * SOAK_MS), None, "nobody can say whether the candidate is good");
-    assert_eq!(world.state(), State::Running);
-    world.nodes[0].is_live = true;
-    world.nodes[0].acked = CANDIDATE;
-    assert_eq!(world.after(1), Some(Action::Reach), "the next step");
+    let mut rollout = OneRollout::new(plan("1 node/all"), &[]);
+    assert_eq!(rollout.after(10 * SOAK_MS), None);
+    rollout.nodes = vec![node("a", 1)];
+    rollout.nodes[0].is_live = false;
+    assert_eq!(rollout.after(1), None, "a node that is not live begins nothing");
+    rollout.nodes[0].is_live = true;
+    assert_eq!(rollout.after(1), Some(Action::Reach));
+    rollout.nodes[0].is_live = false;
+    assert_eq!(rollout.after(10 * SOAK_MS), None, "nobody can say whether the candidate is good");
+    assert_eq!(rollout.state(), State::Running);
+    rollout.nodes[0].is_live = true;
+    rollout.nodes[0].acked = CANDIDATE;
+    assert_eq!(rollout.after(1), Some(Action::Reach), "the next step");
 }
 
 #[test]
 fn a_node_that_rejects_the_candidate_withdraws_it_at_once() {
     for is_live in [true, false] {
-        let mut world = World::new(plan("1 node/all"), &["a", "b"]);
-        world.look();
-        let at = world.chosen()[0];
-        (world.nodes[at].has_rejected, world.nodes[at].is_live) = (true, is_live);
-        assert_eq!(world.after(1_000), Some(Action::Withdraw));
-        assert_eq!(world.why(), Some(&Why::Rejected(vec![world.nodes[at].name.clone()])));
-        assert_eq!((world.state(), world.after(1_000)), (State::Withdrawn, None));
+        let mut rollout = OneRollout::new(plan("1 node/all"), &["a", "b"]);
+        rollout.look();
+        let at = rollout.chosen()[0];
+        (rollout.nodes[at].has_rejected, rollout.nodes[at].is_live) = (true, is_live);
+        assert_eq!(rollout.after(1_000), Some(Action::Withdraw));
+        assert_eq!(rollout.why(), Some(&Why::Rejected(vec![rollout.nodes[at].name.clone()])));
+        assert_eq!((rollout.state(), rollout.after(1_000)), (State::Withdrawn, None));
     }
 }
 
 #[test]
 fn a_live_node_has_thirty_seconds_to_acknowledge() {
-    let mut world = World::new(plan("1 node/all"), &["a"]);
-    world.look();
-    assert_eq!(world.after(PATIENCE_MS - 1), None);
-    world.nodes[0].is_live = false; // it is left out, and has its time again when it returns
-    assert_eq!(world.after(PATIENCE_MS), None);
-    world.nodes[0].is_live = true;
-    assert_eq!(world.after(1), None);
-    assert_eq!(world.after(PATIENCE_MS - 1), None);
-    assert_eq!(world.after(1), Some(Action::Withdraw));
-    assert_eq!(world.why(), Some(&Why::NotAcknowledged(vec!["a".into()])));
+    let mut rollout = OneRollout::new(plan("1 node/all"), &["a"]);
+    rollout.look();
+    assert_eq!(rollout.after(PATIENCE_MS - 1), None);
+    rollout.nodes[0].is_live = false; // it is left out, and has its time again when it returns
+    assert_eq!(rollout.after(PATIENCE_MS), None);
+    rollout.nodes[0].is_live = true;
+    assert_eq!(rollout.after(1), None);
+    assert_eq!(rollout.after(PATIENCE_MS - 1), None);
+    assert_eq!(rollout.after(1), Some(Action::Withdraw));
+    assert_eq!(rollout.why(), Some(&Why::NotAcknowledged(vec!["a".into()])));
 }
 
 #[test]
 fn nodes_that_are_not_live_are_left_out() {
-    let mut world = World::new(plan("all"), &["a", "b"]);
-    world.look();
-    world.nodes[0].acked = CANDIDATE;
-    world.nodes[1].is_live = false;
-    assert_eq!(world.after(SOAK_MS), Some(Action::Finish));
+    let mut rollout = OneRollout::new(plan("all"), &["a", "b"]);
+    rollout.look();
+    rollout.nodes[0].acked = CANDIDATE;
+    rollout.nodes[1].is_live = false;
+    assert_eq!(rollout.after(SOAK_MS), Some(Action::Finish));
 }
 
 #[test]
 fn a_node_that_joins_during_a_step_must_acknowledge_too() {
-    let mut world = World::new(plan("all"), &["a"]);
-    world.look();
-    world.acknowledge();
-    world.after(SOAK_MS - 1_000);
-    world.nodes.push(node("b", 0));
-    world.look();
-    assert_eq!(world.after(1_000), None, "b has yet to answer");
-    world.acknowledge();
-    assert_eq!(world.after(1), Some(Action::Finish));
+    let mut rollout = OneRollout::new(plan("all"), &["a"]);
+    rollout.look();
+    rollout.acknowledge();
+    rollout.after(SOAK_MS - 1_000);
+    rollout.nodes.push(node("b", 0));
+    rollout.look();
+    assert_eq!(rollout.after(1_000), None, "b has yet to answer");
+    rollout.acknowledge();
+    assert_eq!(rollout.after(1), Some(Action::Finish));
 }
 
 #[test]
@@ -206,14 +202,14 @@ fn shares_of_both_sides_decide_once_there_are_500_decisions() {
         ((1_000, 0, 1), (1_000, 0, 0), Action::Withdraw),
         ((1_000, 0, 1), (1_000, 0, 1), Action::Reach),
     ] {
-        let mut world = World::new(plan("1 node/all"), &["a", "b"]);
-        world.look();
-        world.acknowledge();
-        world.after(1_000);
-        let chosen_at = world.chosen()[0];
-        world.count(chosen_at, chosen.0, chosen.1, chosen.2);
-        world.count(1 - chosen_at, others.0, others.1, others.2);
-        assert_eq!(world.after(SOAK_MS), Some(action), "{chosen:?} {others:?}");
+        let mut rollout = OneRollout::new(plan("1 node/all"), &["a", "b"]);
+        rollout.look();
+        rollout.acknowledge();
+        rollout.after(1_000);
+        let chosen_at = rollout.chosen()[0];
+        rollout.count(chosen_at, chosen.0, chosen.1, chosen.2);
+        rollout.count(1 - chosen_at, others.0, others.1, others.2);
+        assert_eq!(rollout.after(SOAK_MS), Some(action), "{chosen:?} {others:?}");
     }
 }
 
@@ -225,22 +221,22 @@ fn a_step_with_too_few_decisions_is_watched_a_minute_longer_if_there_are_any() {
         ((500, 500), (499, 0), None, Action::Reach),
         ((499, 0), (499, 0), Some((1, 0)), Action::Reach),
     ] {
-        let mut world = World::new(plan("1 node/all"), &["a", "b"]);
-        world.look();
-        world.acknowledge();
-        world.after(1_000);
-        let at = world.chosen()[0];
-        world.count(at, chosen.0, chosen.1, 0);
-        world.count(1 - at, others.0, others.1, 0);
-        assert_eq!(world.after(SOAK_MS + 5_000), None, "{chosen:?} {others:?}");
+        let mut rollout = OneRollout::new(plan("1 node/all"), &["a", "b"]);
+        rollout.look();
+        rollout.acknowledge();
+        rollout.after(1_000);
+        let at = rollout.chosen()[0];
+        rollout.count(at, chosen.0, chosen.1, 0);
+        rollout.count(1 - at, others.0, others.1, 0);
+        assert_eq!(rollout.after(SOAK_MS + 5_000), None, "{chosen:?} {others:?}");
         if let Some((decisions, denied)) = more {
-            world.count(at, decisions, denied, 0);
-            world.count(1 - at, decisions, 0, 0);
-            assert_eq!(world.after(1), Some(action), "{chosen:?} {others:?}");
+            rollout.count(at, decisions, denied, 0);
+            rollout.count(1 - at, decisions, 0, 0);
+            assert_eq!(rollout.after(1), Some(action), "{chosen:?} {others:?}");
         } else {
             let left = MORE_MS - 6_000; // a second of them was before the soak time
-            assert_eq!(world.after(left - 1), None, "{chosen:?} {others:?}");
-            assert_eq!(world.after(1), Some(action), "{chosen:?} {others:?}");
+            assert_eq!(rollout.after(left - 1), None, "{chosen:?} {others:?}");
+            assert_eq!(rollout.after(1), Some(action), "{chosen:?} {others:?}");
         }
     }
 }
@@ -253,22 +249,22 @@ fn a_step_that_leaves_no_node_to_compare_with_is_compared_with_the_time_before()
         ("all", &["a", "b"], (0, 0), (1_000, 1_000), Action::Finish), // nothing to compare with
         ("1 node/all", &["a"], (1_000, 0), (1_000, 51), Action::Withdraw), // the only node
     ] {
-        let mut world = World::new(plan(steps), nodes);
+        let mut rollout = OneRollout::new(plan(steps), nodes);
         let tally = |(decisions, denied)| Tally { decisions, denied, degraded: 0 };
-        world.machine.compare_with(tally(before));
-        world.look();
-        world.acknowledge();
-        world.after(1_000);
-        world.count(0, chosen.0, chosen.1, 0);
+        rollout.machine.compare_with(tally(before));
+        rollout.look();
+        rollout.acknowledge();
+        rollout.after(1_000);
+        rollout.count(0, chosen.0, chosen.1, 0);
         if before.0 > 0 {
             // The reports of the last seconds are missing: the step waits for them.
-            world.is_reporting = false;
-            assert_eq!(world.after(SOAK_MS + REPORTS_MS - 2_000), None, "{steps} {before:?} {chosen:?}");
-            world.is_reporting = true;
+            rollout.is_reporting = false;
+            assert_eq!(rollout.after(SOAK_MS + REPORTS_MS - 2_000), None, "{steps} {before:?} {chosen:?}");
+            rollout.is_reporting = true;
         }
-        assert_eq!(world.after(SOAK_MS), Some(action), "{steps} {before:?} {chosen:?}");
-        assert_eq!(world.machine.progress().why.is_some(), action == Action::Withdraw);
-        if let Some(Why::DeniesMore(sides)) = world.why() {
+        assert_eq!(rollout.after(SOAK_MS), Some(action), "{steps} {before:?} {chosen:?}");
+        assert_eq!(rollout.machine.progress().why.is_some(), action == Action::Withdraw);
+        if let Some(Why::DeniesMore(sides)) = rollout.why() {
             assert_eq!((sides.chosen, sides.others), (tally(chosen), tally(before)));
         }
     }
@@ -276,152 +272,156 @@ fn a_step_that_leaves_no_node_to_compare_with_is_compared_with_the_time_before()
 
 #[test]
 fn counts_from_before_the_step_or_the_answer_belong_to_no_side() {
-    let mut world = World::new(plan("1 node/all"), &["a", "b"]);
-    world.now = 10_000;
-    world.look();
-    let at = world.chosen()[0];
+    let mut rollout = OneRollout::new(plan("1 node/all"), &["a", "b"]);
+    rollout.now = 10_000;
+    rollout.look();
+    let at = rollout.chosen()[0];
     let tally = Tally { decisions: 1_000, denied: 1_000, degraded: 0 };
-    let counts = |world: &mut World, at: usize, from_ms: i64| {
-        let id = world.nodes[at].id.clone();
-        world.machine.on(Event::Counted { node: &id, from_ms, tally }, world.now).expect("counted");
-        world.machine.sides()
+    let counts = |rollout: &mut OneRollout, at: usize, from_ms: i64| {
+        let id = rollout.nodes[at].id.clone();
+        rollout.machine.on(Event::Counted { node: &id, from_ms, tally }, rollout.now).expect("counted");
+        rollout.machine.sides()
     };
-    assert_eq!(counts(&mut world, 1 - at, 9_999).others, Tally::default(), "before the step");
-    assert_eq!(counts(&mut world, at, 10_000).chosen, Tally::default(), "before the answer");
-    world.acknowledge();
-    world.after(2_000);
-    assert_eq!(counts(&mut world, at, 10_999).chosen, Tally::default(), "before the answer");
-    assert_eq!(counts(&mut world, at, 11_000).chosen, tally);
-    assert_eq!(counts(&mut world, 1 - at, 10_000).others, tally);
+    assert_eq!(counts(&mut rollout, 1 - at, 9_999).others, Tally::default(), "before the step");
+    assert_eq!(counts(&mut rollout, at, 10_000).chosen, Tally::default(), "before the answer");
+    rollout.acknowledge();
+    rollout.after(2_000);
+    assert_eq!(counts(&mut rollout, at, 10_999).chosen, Tally::default(), "before the answer");
+    assert_eq!(counts(&mut rollout, at, 11_000).chosen, tally);
+    assert_eq!(counts(&mut rollout, 1 - at, 10_000).others, tally);
 }
 
 #[test]
 fn without_auto_rollback_a_failed_gate_halts_and_an_operator_decides() {
     for ask in [Ask::Resume, Ask::Advance, Ask::Withdraw("bad".into())] {
         let plan = Plan { auto_rollback: false, ..plan("1 node/all") };
-        let mut world = World::new(plan, &["a", "b"]);
-        world.look();
-        let at = world.chosen()[0];
-        world.nodes[at].has_rejected = true;
-        assert_eq!((world.after(1), world.state()), (Some(Action::Keep), State::Halted));
-        assert_eq!(world.after(10 * SOAK_MS), None);
-        assert_eq!(world.machine.on(Event::Asked(Ask::Pause), 0), Err(WrongState(State::Halted)));
-        let action = world.machine.on(Event::Asked(ask.clone()), world.now).expect("possible");
+        let mut rollout = OneRollout::new(plan, &["a", "b"]);
+        rollout.look();
+        let at = rollout.chosen()[0];
+        rollout.nodes[at].has_rejected = true;
+        assert_eq!((rollout.after(1), rollout.state()), (Some(Action::Keep), State::Halted));
+        assert_eq!(rollout.after(10 * SOAK_MS), None);
+        assert_eq!(rollout.machine.on(Event::Asked(Ask::Pause), 0), Err(WrongState(State::Halted)));
+        let action = rollout.machine.on(Event::Asked(ask.clone()), rollout.now).expect("possible");
         let expected = if ask == Ask::Withdraw("bad".into()) { Action::Withdraw } else { Action::Keep };
         assert_eq!(action, Some(expected), "{ask:?}");
-        assert_eq!(world.state().is_open(), expected == Action::Keep);
+        assert_eq!(rollout.state().is_open(), expected == Action::Keep);
     }
 }
 
 #[test]
 fn a_pause_holds_everything_and_the_step_is_watched_again_afterwards() {
-    let mut world = World::new(plan("1 node/all"), &["a", "b"]);
-    world.look();
-    world.acknowledge();
-    world.after(SOAK_MS - 1);
-    world.machine.on(Event::Asked(Ask::Pause), world.now).expect("paused");
-    assert_eq!(world.after(10 * SOAK_MS), None);
-    assert_eq!(world.machine.on(Event::Asked(Ask::Pause), 0), Err(WrongState(State::Paused)));
-    world.machine.on(Event::Asked(Ask::Resume), world.now).expect("resumed");
-    assert_eq!(world.look(), None);
-    assert_eq!(world.after(SOAK_MS - 1), None);
-    assert_eq!(world.after(1), Some(Action::Reach));
+    let mut rollout = OneRollout::new(plan("1 node/all"), &["a", "b"]);
+    rollout.look();
+    rollout.acknowledge();
+    rollout.after(SOAK_MS - 1);
+    rollout.machine.on(Event::Asked(Ask::Pause), rollout.now).expect("paused");
+    assert_eq!(rollout.after(10 * SOAK_MS), None);
+    assert_eq!(rollout.machine.on(Event::Asked(Ask::Pause), 0), Err(WrongState(State::Paused)));
+    rollout.machine.on(Event::Asked(Ask::Resume), rollout.now).expect("resumed");
+    assert_eq!(rollout.look(), None);
+    assert_eq!(rollout.after(SOAK_MS - 1), None);
+    assert_eq!(rollout.after(1), Some(Action::Reach));
 }
 
 #[test]
 fn an_operator_skips_the_wait_and_ends_the_rollout_by_the_last_step() {
-    let mut world = World::new(plan("1 node/all"), &["a", "b"]);
-    world.look();
-    assert_eq!(world.machine.on(Event::Asked(Ask::Advance), world.now), Ok(Some(Action::Keep)));
-    assert_eq!((world.look(), world.chosen().len()), (Some(Action::Reach), 2));
-    assert_eq!(world.machine.on(Event::Asked(Ask::Advance), world.now), Ok(Some(Action::Finish)));
+    let mut rollout = OneRollout::new(plan("1 node/all"), &["a", "b"]);
+    rollout.look();
+    assert_eq!(rollout.machine.on(Event::Asked(Ask::Advance), rollout.now), Ok(Some(Action::Keep)));
+    assert_eq!((rollout.look(), rollout.chosen().len()), (Some(Action::Reach), 2));
+    assert_eq!(rollout.machine.on(Event::Asked(Ask::Advance), rollout.now), Ok(Some(Action::Finish)));
     for ask in [Ask::Pause, Ask::Resume, Ask::Advance, Ask::Withdraw(String::new())] {
-        assert_eq!(world.machine.on(Event::Asked(ask), world.now), Err(WrongState(State::Done)));
+        assert_eq!(rollout.machine.on(Event::Asked(ask), rollout.now), Err(WrongState(State::Done)));
     }
 }
 
 #[test]
 fn after_a_restart_a_step_is_watched_from_its_beginning() {
-    let mut world = World::new(plan("1 node/all"), &["a", "b"]);
-    world.look();
-    world.acknowledge();
-    world.after(SOAK_MS - 1);
-    let kept = world.machine.progress().clone();
-    world.machine = Machine::new(plan("1 node/all"), CANDIDATE, kept.clone(), world.now);
-    assert_eq!(world.after(SOAK_MS - 1), None);
-    assert_eq!(world.machine.progress(), &kept);
-    assert_eq!(world.after(1), Some(Action::Reach));
+    let mut rollout = OneRollout::new(plan("1 node/all"), &["a", "b"]);
+    rollout.look();
+    rollout.acknowledge();
+    rollout.after(SOAK_MS - 1);
+    let kept = rollout.machine.progress().clone();
+    rollout.machine = Machine::new(plan("1 node/all"), CANDIDATE, kept.clone(), rollout.now);
+    assert_eq!(rollout.after(SOAK_MS - 1), None);
+    assert_eq!(rollout.machine.progress(), &kept);
+    assert_eq!(rollout.after(1), Some(Action::Reach));
 }
 
 #[test]
 fn a_step_waits_for_the_reports_of_its_last_seconds_but_not_for_ever() {
     for (are_late, action) in [(true, Action::Withdraw), (false, Action::Reach)] {
-        let mut world = World::new(plan("1 node/all"), &["a", "b"]);
-        world.is_reporting = false;
-        world.look();
-        world.acknowledge();
-        assert_eq!(world.after(SOAK_MS), None, "what both sides decided is on its way");
-        assert_eq!(world.machine.unreported(), 2);
-        let chosen = world.chosen()[0];
+        let mut rollout = OneRollout::new(plan("1 node/all"), &["a", "b"]);
+        rollout.is_reporting = false;
+        rollout.look();
+        rollout.acknowledge();
+        assert_eq!(rollout.after(SOAK_MS), None, "what both sides decided is on its way");
+        assert_eq!(rollout.machine.unreported(), 2);
+        let chosen = rollout.chosen()[0];
         if are_late {
-            world.report(chosen, 1_000, SOAK_MS);
-            world.report(1 - chosen, 1_000, SOAK_MS - 1);
+            rollout.report(chosen, 1_000, SOAK_MS);
+            rollout.report(1 - chosen, 1_000, SOAK_MS - 1);
             for (at, denied) in [(chosen, 500), (1 - chosen, 0)] {
-                let id = world.nodes[at].id.clone();
+                let id = rollout.nodes[at].id.clone();
                 let tally = Tally { decisions: 500, denied, degraded: 0 };
                 let event = Event::Counted { node: &id, from_ms: 1_000, tally };
-                world.machine.on(event, world.now).expect("counted");
+                rollout.machine.on(event, rollout.now).expect("counted");
             }
-            assert_eq!((world.look(), world.machine.unreported()), (None, 1), "one millisecond is missing");
-            world.report(1 - chosen, 1_000, SOAK_MS);
-            assert_eq!(world.look(), Some(action));
+            assert_eq!(
+                (rollout.look(), rollout.machine.unreported()),
+                (None, 1),
+                "one millisecond is missing"
+            );
+            rollout.report(1 - chosen, 1_000, SOAK_MS);
+            assert_eq!(rollout.look(), Some(action));
         } else {
-            assert_eq!(world.after(REPORTS_MS - 1), None);
-            assert_eq!(world.after(1), Some(action), "a node that only acknowledges holds nothing up");
+            assert_eq!(rollout.after(REPORTS_MS - 1), None);
+            assert_eq!(rollout.after(1), Some(action), "a node that only acknowledges holds nothing up");
         }
     }
 }
 
 #[test]
 fn a_report_that_began_before_the_answer_does_not_end_the_wait() {
-    let mut world = World::new(plan("1 node/all"), &["a", "b"]);
-    world.is_reporting = false;
-    world.look();
-    let chosen = world.chosen()[0];
-    world.after(2_000);
-    world.acknowledge();
-    world.look();
-    world.report(chosen, 1_999, 2 * SOAK_MS);
-    world.report(1 - chosen, 0, 2 * SOAK_MS);
-    assert_eq!(world.after(SOAK_MS), None);
-    assert_eq!(world.machine.unreported(), 1);
-    world.report(chosen, 2_000, 2 * SOAK_MS);
-    assert_eq!(world.look(), Some(Action::Reach));
+    let mut rollout = OneRollout::new(plan("1 node/all"), &["a", "b"]);
+    rollout.is_reporting = false;
+    rollout.look();
+    let chosen = rollout.chosen()[0];
+    rollout.after(2_000);
+    rollout.acknowledge();
+    rollout.look();
+    rollout.report(chosen, 1_999, 2 * SOAK_MS);
+    rollout.report(1 - chosen, 0, 2 * SOAK_MS);
+    assert_eq!(rollout.after(SOAK_MS), None);
+    assert_eq!(rollout.machine.unreported(), 1);
+    rollout.report(chosen, 2_000, 2 * SOAK_MS);
+    assert_eq!(rollout.look(), Some(Action::Reach));
 }
 
 #[test]
 fn a_step_waits_for_nodes_that_have_yet_to_report_when_no_other_can_be_compared_with() {
     for (becomes_known, action) in [(false, Action::Reach), (true, Action::Withdraw)] {
-        let mut world = World::new(plan("1 node/all"), &["a", "b"]);
-        world.look();
-        world.acknowledge();
-        let chosen = world.chosen()[0];
+        let mut rollout = OneRollout::new(plan("1 node/all"), &["a", "b"]);
+        rollout.look();
+        rollout.acknowledge();
+        let chosen = rollout.chosen()[0];
         let new = 1 - chosen;
-        (world.nodes[new].is_new, world.nodes[new].is_left_out) = (true, true);
-        assert_eq!(world.after(SOAK_MS + REPORTS_MS - 2_000), None, "it may report any moment");
-        world.count(chosen, 500, 500, 0);
-        world.count(new, 500, 0, 0); // it counts for nothing yet
+        (rollout.nodes[new].is_new, rollout.nodes[new].is_left_out) = (true, true);
+        assert_eq!(rollout.after(SOAK_MS + REPORTS_MS - 2_000), None, "it may report any moment");
+        rollout.count(chosen, 500, 500, 0);
+        rollout.count(new, 500, 0, 0); // it counts for nothing yet
         if becomes_known {
-            (world.nodes[new].is_new, world.nodes[new].is_left_out) = (false, false);
-            world.is_reporting = false;
-            world.report(new, 0, world.now); // what it decided as a new node is of no side
-            assert_eq!(world.after(1), None);
-            world.count(new, 500, 0, 0);
-            world.is_reporting = true;
+            (rollout.nodes[new].is_new, rollout.nodes[new].is_left_out) = (false, false);
+            rollout.is_reporting = false;
+            rollout.report(new, 0, rollout.now); // what it decided as a new node is of no side
+            assert_eq!(rollout.after(1), None);
+            rollout.count(new, 500, 0, 0);
+            rollout.is_reporting = true;
         } else {
-            assert_eq!(world.after(1_999), None);
+            assert_eq!(rollout.after(1_999), None);
         }
-        assert_eq!(world.after(1), Some(action), "but not for ever");
+        assert_eq!(rollout.after(1), Some(action), "but not for ever");
     }
 }
 
@@ -429,11 +429,11 @@ fn a_step_waits_for_nodes_that_have_yet_to_report_when_no_other_can_be_compared_
 fn nothing_waits_for_reports_where_nothing_is_compared() {
     let at_once = Plan { soak_s: 0, ..plan("1 node/all") };
     for plan in [plan("all"), at_once] {
-        let mut world = World::new(plan.clone(), &["a", "b"]);
-        world.is_reporting = false;
-        world.look();
-        world.acknowledge();
-        assert!(world.after(plan.soak_s * 1_000).is_some(), "{plan:?}");
+        let mut rollout = OneRollout::new(plan.clone(), &["a", "b"]);
+        rollout.is_reporting = false;
+        rollout.look();
+        rollout.acknowledge();
+        assert!(rollout.after(plan.soak_s * 1_000).is_some(), "{plan:?}");
     }
 }
 
@@ -441,171 +441,60 @@ fn nothing_waits_for_reports_where_nothing_is_compared() {
 fn a_clock_that_is_set_makes_a_step_begin_anew_and_withdraws_nothing() {
     const HOUR: i64 = 3_600_000;
     for hours in [-1, 1] {
-        let mut world = World::new(plan("1 node/all"), &["a", "b"]);
-        world.now = 10 * HOUR;
-        world.machine = Machine::new(plan("1 node/all"), CANDIDATE, Progress::new("r"), world.now);
-        world.look();
-        assert_eq!(world.after(PATIENCE_MS - 1), None);
-        world.now += hours * HOUR;
-        assert_eq!(world.look(), None, "the node has its 30 s again");
-        world.acknowledge();
-        assert_eq!(world.after(SOAK_MS - 1), None, "{hours}: too early");
-        assert_eq!(world.after(1), Some(Action::Reach), "{hours}: no later than ever");
+        let mut rollout = OneRollout::new(plan("1 node/all"), &["a", "b"]);
+        rollout.now = 10 * HOUR;
+        rollout.machine = Machine::new(plan("1 node/all"), CANDIDATE, Progress::new("r"), rollout.now);
+        rollout.look();
+        assert_eq!(rollout.after(PATIENCE_MS - 1), None);
+        rollout.now += hours * HOUR;
+        assert_eq!(rollout.look(), None, "the node has its 30 s again");
+        rollout.acknowledge();
+        assert_eq!(rollout.after(SOAK_MS - 1), None, "{hours}: too early");
+        assert_eq!(rollout.after(1), Some(Action::Reach), "{hours}: no later than ever");
     }
 }
 
 #[test]
 fn a_restart_after_the_clock_was_set_back_does_not_wait_for_the_old_time() {
-    let mut world = World::new(plan("1 node/all"), &["a", "b"]);
-    world.now = 10 * SOAK_MS;
-    world.machine = Machine::new(plan("1 node/all"), CANDIDATE, Progress::new("r"), world.now);
-    world.look();
-    world.acknowledge();
-    world.now = 0;
-    let kept = world.machine.progress().clone();
-    world.machine = Machine::new(plan("1 node/all"), CANDIDATE, kept, world.now);
-    assert_eq!(world.after(SOAK_MS - 1), None);
-    assert_eq!(world.after(1), Some(Action::Reach));
+    let mut rollout = OneRollout::new(plan("1 node/all"), &["a", "b"]);
+    rollout.now = 10 * SOAK_MS;
+    rollout.machine = Machine::new(plan("1 node/all"), CANDIDATE, Progress::new("r"), rollout.now);
+    rollout.look();
+    rollout.acknowledge();
+    rollout.now = 0;
+    let kept = rollout.machine.progress().clone();
+    rollout.machine = Machine::new(plan("1 node/all"), CANDIDATE, kept, rollout.now);
+    assert_eq!(rollout.after(SOAK_MS - 1), None);
+    assert_eq!(rollout.after(1), Some(Action::Reach));
 }
 
 #[test]
 fn a_node_that_comes_and_goes_between_gates_neither_passes_nor_fails_one() {
-    let mut world = World::new(plan("1 node/all"), &["a", "b"]);
-    world.look();
-    let at = world.chosen()[0];
+    let mut rollout = OneRollout::new(plan("1 node/all"), &["a", "b"]);
+    rollout.look();
+    let at = rollout.chosen()[0];
     for second in 0..600 {
-        world.nodes[at].is_live = second % 20 < 10;
-        assert_eq!(world.after(1_000), None, "at second {second}");
+        rollout.nodes[at].is_live = second % 20 < 10;
+        assert_eq!(rollout.after(1_000), None, "at second {second}");
     }
-    world.nodes[at].is_live = true;
-    world.acknowledge();
-    assert_eq!(world.after(1_000), Some(Action::Reach), "it stayed, and the time of the step is over");
+    rollout.nodes[at].is_live = true;
+    rollout.acknowledge();
+    assert_eq!(rollout.after(1_000), Some(Action::Reach), "it stayed, and the time of the step is over");
 }
 
 #[test]
 fn a_thousand_nodes_are_reached_by_their_shares() {
     let ids: Vec<String> = (0..1_000).map(|it| format!("{}{it}", ['a', 'b', 'c'][it % 3])).collect();
     let ids: Vec<&str> = ids.iter().map(|id| &**id).collect();
-    let mut world = World::new(plan("1 node/10 %/50 %/all"), &ids);
+    let mut rollout = OneRollout::new(plan("1 node/10 %/50 %/all"), &ids);
     let mut sizes = Vec::new();
-    while world.state().is_open() {
-        world.after(1_000);
-        world.acknowledge();
-        if world.chosen().len() != sizes.last().copied().unwrap_or(0) {
-            sizes.push(world.chosen().len());
+    while rollout.state().is_open() {
+        rollout.after(1_000);
+        rollout.acknowledge();
+        if rollout.chosen().len() != sizes.last().copied().unwrap_or(0) {
+            sizes.push(rollout.chosen().len());
         }
     }
     assert_eq!((sizes.len(), sizes[0], sizes[3]), (4, 1, 1_000));
     assert!((50..=150).contains(&sizes[1]) && (425..=575).contains(&sizes[2]), "{sizes:?}");
-}
-
-#[derive(Clone, Debug)]
-enum Happens {
-    Look(i64),
-    Live(usize, bool),
-    Answer(usize),
-    Reject(usize),
-    Join(u8),
-    Relabel(usize, u8),
-    Count(usize, u64, u64),
-    Ask(u8),
-    Restart,
-}
-
-fn happens() -> impl Strategy<Value = Happens> {
-    prop_oneof![
-        8 => (0..40_000_i64).prop_map(Happens::Look),
-        2 => (0..8_usize, any::<bool>()).prop_map(|(at, is)| Happens::Live(at, is)),
-        6 => (0..8_usize).prop_map(Happens::Answer),
-        1 => (0..8_usize).prop_map(Happens::Reject),
-        1 => any::<u8>().prop_map(Happens::Join),
-        1 => (0..8_usize, any::<u8>()).prop_map(|(at, zone)| Happens::Relabel(at, zone)),
-        2 => (0..8_usize, 0..1_000_u64, 0..1_000_u64).prop_map(|(at, all, part)| Happens::Count(at, all, part)),
-        1 => (0..4_u8).prop_map(Happens::Ask),
-        1 => Just(Happens::Restart),
-    ]
-}
-
-fn plans() -> impl Strategy<Value = Plan> {
-    let steps = prop::sample::select(vec![
-        "all",
-        "1 node/all",
-        "1 node/10 %/50 %/all",
-        "zone in (a)/50 %/all",
-        "10 %/zone in (a, b)/all",
-    ]);
-    (steps, any::<bool>()).prop_map(|(steps, auto_rollback)| Plan { auto_rollback, ..plan(steps) })
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
-
-    /// The reach never shrinks; a step ends only after its soak time with the answers of all live chosen
-    /// nodes, or because an operator says so; an end is an end.
-    #[test]
-    fn steps_only_grow_and_gates_hold(plan in plans(), story in prop::collection::vec(happens(), 1..80)) {
-        let mut world = World::new(plan.clone(), &["a0", "b1", "c2"]);
-        let mut begun_at = 0;
-        for event in story {
-            let before = world.machine.progress().clone();
-            let mut is_asked = false;
-            let at = |at: usize| at % world.nodes.len();
-            match event {
-                Happens::Look(ms) => { world.after(ms); }
-                Happens::Live(node, is_live) => { let node = at(node); world.nodes[node].is_live = is_live; }
-                Happens::Answer(node) => {
-                    let node = at(node);
-                    if world.chosen().contains(&node) && !world.nodes[node].has_rejected {
-                        world.nodes[node].acked = CANDIDATE;
-                    }
-                }
-                Happens::Reject(node) => {
-                    let node = at(node);
-                    if world.chosen().contains(&node) && world.nodes[node].acked < CANDIDATE {
-                        world.nodes[node].has_rejected = true;
-                    }
-                }
-                Happens::Join(zone) => {
-                    let id = format!("{}{}", ['a', 'b', 'c'][usize::from(zone) % 3], world.nodes.len());
-                    world.nodes.push(node(&id, 1));
-                }
-                Happens::Relabel(node, zone) => {
-                    let node = at(node);
-                    world.nodes[node].labels[0].1 = ["a", "b", "c"][usize::from(zone) % 3].to_owned();
-                }
-                Happens::Count(node, all, part) => world.count(at(node), all, part.min(all), 0),
-                Happens::Ask(which) => {
-                    let ask = [Ask::Pause, Ask::Resume, Ask::Advance, Ask::Withdraw("w".into())];
-                    let ask = ask[usize::from(which)].clone();
-                    is_asked = world.machine.on(Event::Asked(ask), world.now).is_ok();
-                    if is_asked { begun_at = world.now; }
-                }
-                Happens::Restart => {
-                    let kept = world.machine.progress().clone();
-                    world.machine = Machine::new(plan.clone(), CANDIDATE, kept, world.now);
-                    begun_at = world.now;
-                }
-            }
-            let after = world.machine.progress().clone();
-            prop_assert!(after.reach.covers(&before.reach), "{before:?} {after:?}");
-            if !before.state.is_open() {
-                prop_assert_eq!(&after, &before);
-            }
-            let has_moved = after.step > before.step || (after.state == State::Done && before.state.is_open());
-            if has_moved && !is_asked {
-                prop_assert!(world.now - begun_at >= SOAK_MS, "too early: {before:?} {after:?}");
-                let reach: &Reach = &before.reach;
-                for node in world.nodes.iter().filter(|node| node.is_live) {
-                    let labels = node.labels.iter().map(|(key, value)| (&**key, &**value));
-                    prop_assert!(!reach.includes(&node.id, labels) || node.acked == CANDIDATE, "{node:?}");
-                }
-                prop_assert!(world.nodes.iter().all(|node| !node.has_rejected), "a rejection is passed over");
-            }
-            if after.step_at != before.step_at && after.step_at.is_some() {
-                begun_at = world.now;
-            }
-            let is_failed = matches!(after.why, Some(Why::Rejected(_) | Why::NotAcknowledged(_) | Why::DeniesMore(_)));
-            prop_assert_eq!(is_failed && after.state == State::Withdrawn, is_failed && plan.auto_rollback);
-        }
-    }
 }
