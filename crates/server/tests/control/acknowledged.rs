@@ -2,11 +2,10 @@
 
 use parking_lot::Mutex;
 use serde_json::Value;
-
-use super::processes::*;
+use tollgate_harness::processes::*;
 
 /// The keys of the rules of `shop`.
-fn keys(control: &Control) -> Vec<String> {
+fn keys(control: &ControlProcess) -> Vec<String> {
     let (status, body) = control.get("/api/v1/apps/shop/rules?size=500");
     assert_eq!(status, 200, "{body}");
     let body: Value = serde_json::from_str(&body).expect("JSON");
@@ -18,7 +17,7 @@ fn keys(control: &Control) -> Vec<String> {
 fn every_acknowledged_change_is_there_after_kills_in_a_stream_of_changes() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("data");
-    let mut control = Control::start(&data);
+    let mut control = ControlProcess::start(&data);
     let acknowledged = Mutex::new(Vec::new());
     for round in 1..=3 {
         std::thread::scope(|scope| {
@@ -60,7 +59,7 @@ fn a_damaged_log_is_found_at_the_start_and_by_verify_and_a_database_that_lost_al
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("data");
     let [file, log, index] = ["control.db", "control.db-wal", "control.db-shm"].map(|name| data.join(name));
-    let mut control = Control::start(&data);
+    let mut control = ControlProcess::start(&data);
     control.create_rule("shop", "kept", 1);
     control.kill();
     // All so far is in the file itself.
@@ -95,7 +94,7 @@ fn a_damaged_log_is_found_at_the_start_and_by_verify_and_a_database_that_lost_al
     let raw = rusqlite::Connection::open(&file).expect("opened");
     raw.execute_batch("CREATE TABLE t (a); DROP TABLE t").expect("written");
     drop(raw);
-    let ended = Process::try_start(Control::command(&data, control.address)).expect_err("damage");
+    let ended = Process::try_start(ControlProcess::command(&data, control.address)).expect_err("damage");
     assert!(ended.contains("holds no entry of the audit") && !ended.contains("setup"), "{ended}");
 }
 

@@ -5,13 +5,12 @@ use std::fs;
 use serde_json::{Value, json};
 use tollgate_fleet_agent::{Marker, StateDir};
 use tollgate_fleet_proto::Held;
-
-use super::processes::*;
+use tollgate_harness::processes::*;
 
 #[test]
 fn nodes_keep_going_restart_with_saved_rules_and_reconnect() {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut control = Control::start(&folder.path().join("data"));
+    let mut control = ControlProcess::start(&folder.path().join("data"));
     let mut nodes = three(&control, folder.path());
     control.create_rule("shop", "push", 1);
     for node in &nodes {
@@ -27,12 +26,12 @@ fn nodes_keep_going_restart_with_saved_rules_and_reconnect() {
     // A node that restarts meanwhile has its saved rules at once, and is ready.
     let state = nodes[0].state.clone();
     drop(nodes.remove(0));
-    let node = Node::start(&control, &state, &[]);
+    let node = NodeProcess::start(&control, &state, &[]);
     assert_eq!(node.ready().0, 200);
     node.wait_denied("shop", "push");
     nodes.push(node);
     // A new one has nothing.
-    let fresh = Node::start(&control, &folder.path().join("d"), &["--control-wait", "0"]);
+    let fresh = NodeProcess::start(&control, &folder.path().join("d"), &["--control-wait", "0"]);
     assert_eq!(fresh.ready().0, 503);
     nodes.push(fresh);
 
@@ -47,9 +46,9 @@ fn nodes_keep_going_restart_with_saved_rules_and_reconnect() {
 #[test]
 fn torn_saved_rules_are_replaced_by_those_before_or_by_none_and_never_stop_a_node() {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut control = Control::start(&folder.path().join("data"));
+    let mut control = ControlProcess::start(&folder.path().join("data"));
     let state = folder.path().join("a");
-    let node = Node::start(&control, &state, &[]);
+    let node = NodeProcess::start(&control, &state, &[]);
     control.create_rule("shop", "push", 1);
     node.wait_denied("shop", "push");
     control.create_rule("shop", "pull", 1);
@@ -59,14 +58,14 @@ fn torn_saved_rules_are_replaced_by_those_before_or_by_none_and_never_stop_a_nod
     let whole = fs::read(state.join("rules")).expect("saved");
     for cut in [0, 1, whole.len() / 2, whole.len() - 1] {
         fs::write(state.join("rules"), &whole[..cut]).expect("cut");
-        let node = Node::start(&control, &state, &["--control-wait", "0"]);
+        let node = NodeProcess::start(&control, &state, &["--control-wait", "0"]);
         node.wait_denied("shop", "push");
         assert_eq!(node.check("shop", "pull"), "admit", "cut at {cut}: the version before");
     }
     for copy in ["rules", "rules.previous"] {
         fs::write(state.join(copy), b"x").expect("torn");
     }
-    let node = Node::start(&control, &state, &["--control-wait", "0"]);
+    let node = NodeProcess::start(&control, &state, &["--control-wait", "0"]);
     assert_eq!(node.ready().0, 503);
     control.start_again();
     node.wait_denied("shop", "pull");
@@ -75,8 +74,8 @@ fn torn_saved_rules_are_replaced_by_those_before_or_by_none_and_never_stop_a_nod
 #[test]
 fn after_a_kill_in_a_publication_clients_see_the_state_before_or_after() {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut control = Control::start(&folder.path().join("data"));
-    let node = Node::start(&control, &folder.path().join("a"), &[]);
+    let mut control = ControlProcess::start(&folder.path().join("data"));
+    let node = NodeProcess::start(&control, &folder.path().join("a"), &[]);
     control.create_rule("shop", "first", 1);
     node.wait_denied("shop", "first");
     for round in 0..6_u64 {
@@ -114,9 +113,9 @@ fn after_a_kill_in_a_publication_clients_see_the_state_before_or_after() {
 #[test]
 fn a_version_that_crashed_a_node_is_left_out_there_and_holds_up_no_other_app() {
     let folder = tempfile::tempdir().expect("a folder");
-    let control = Control::start(&folder.path().join("data"));
+    let control = ControlProcess::start(&folder.path().join("data"));
     let state = folder.path().join("a");
-    let node = Node::start(&control, &state, &[]);
+    let node = NodeProcess::start(&control, &state, &[]);
     control.create_rule("books", "first", 1);
     node.wait_denied("books", "first");
     drop(node);
@@ -125,7 +124,7 @@ fn a_version_that_crashed_a_node_is_left_out_there_and_holds_up_no_other_app() {
     let crashing = Held { app: "shop".to_owned(), version: 1, sha256: vec![0; 32] };
     let marker = Marker { apps: vec![crashing], ..Marker::default() };
     StateDir::open(&state).and_then(|state| state.mark(&marker)).expect("written");
-    let node = Node::start(&control, &state, &[]);
+    let node = NodeProcess::start(&control, &state, &[]);
     node.wait_denied("books", "first");
     control.create_rule("books", "second", 1);
     node.wait_denied("books", "second");
@@ -140,9 +139,9 @@ fn a_version_that_crashed_a_node_is_left_out_there_and_holds_up_no_other_app() {
 #[test]
 fn a_node_that_restarts_while_the_control_plane_is_away_still_enforces_blocks_that_have_not_ended() {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut control = Control::start(&folder.path().join("data"));
+    let mut control = ControlProcess::start(&folder.path().join("data"));
     let state = folder.path().join("a");
-    let node = Node::start(&control, &state, &[]);
+    let node = NodeProcess::start(&control, &state, &[]);
     control.create_rule("shop", "push", 1_000_000);
     let block = |key: &str| {
         let body = json!({
@@ -177,7 +176,7 @@ fn a_node_that_restarts_while_the_control_plane_is_away_still_enforces_blocks_th
     wait_saved("the end of the block is saved", [true, false]);
     control.kill();
     drop(node);
-    let node = Node::start(&control, &state, &[]);
+    let node = NodeProcess::start(&control, &state, &[]);
     assert_eq!(node.ready().1["control"]["connected"], false);
     assert_eq!((node.check("shop", "push"), node.check("shop", "pull")), ("deny", "admit"));
     drop(node);
@@ -185,11 +184,11 @@ fn a_node_that_restarts_while_the_control_plane_is_away_still_enforces_blocks_th
     // Torn, it is the list before, which has both; with neither copy, none.
     let whole = fs::read(&file).expect("saved");
     fs::write(&file, &whole[..whole.len() - 1]).expect("torn");
-    let node = Node::start(&control, &state, &[]);
+    let node = NodeProcess::start(&control, &state, &[]);
     assert_eq!((node.check("shop", "push"), node.check("shop", "pull")), ("deny", "deny"));
     drop(node);
     fs::write(state.join("overrides.previous"), b"torn").expect("torn");
-    let node = Node::start(&control, &state, &[]);
+    let node = NodeProcess::start(&control, &state, &[]);
     assert_eq!(node.check("shop", "push"), "limited");
 
     // Back again, the control plane resends its blocks; this one ends when it is deleted.

@@ -11,8 +11,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-
-use super::processes::*;
+use tollgate_harness::processes::*;
 
 /// Rules that are made.
 const CHANGES: usize = 100;
@@ -54,7 +53,7 @@ impl Asking {
 #[ignore = "measures; run it in release mode on a quiet machine"]
 fn from_a_click_to_in_force_on_three_nodes() {
     let folder = tempfile::tempdir().expect("a folder");
-    let control = Control::start(&folder.path().join("data"));
+    let control = ControlProcess::start(&folder.path().join("data"));
     let nodes = three(&control, folder.path());
     control.create_rule("shop", "first", 1);
     for node in &nodes {
@@ -106,7 +105,7 @@ fn from_a_click_to_in_force_on_three_nodes() {
 #[test]
 fn the_quickest_quarter_of_twenty_rules_and_blocks_is_in_force_on_three_nodes_within_a_second() {
     let folder = tempfile::tempdir().expect("a folder");
-    let control = Control::start(&folder.path().join("data"));
+    let control = ControlProcess::start(&folder.path().join("data"));
     let nodes = three(&control, folder.path());
     let form = "Content-Type: application/x-www-form-urlencoded\r\nSec-Fetch-Site: same-origin\r\n";
     control.create_rule("shop", "first", 1);

@@ -3,7 +3,7 @@
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 
-use super::processes::*;
+use tollgate_harness::processes::*;
 
 /// Exit code, stdout and stderr.
 fn ran(arguments: &[&str]) -> (Option<i32>, String, String) {
@@ -51,7 +51,7 @@ fn errors_of_the_start_say_what_to_do() {
 fn one_process_has_the_folder_and_secrets_are_for_their_owner_only() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("data");
-    let control = Control::start(&data);
+    let control = ControlProcess::start(&data);
     let mode = |path: &std::path::Path| std::fs::metadata(path).expect("there").permissions().mode() & 0o777;
     assert_eq!((mode(&data), mode(&control.token_file())), (0o700, 0o600));
     let (code, _, said) =
@@ -59,13 +59,13 @@ fn one_process_has_the_folder_and_secrets_are_for_their_owner_only() {
     assert_eq!(code, Some(2));
     assert!(said.contains("in use by another tollgate"), "{said}");
     let state = folder.path().join("a");
-    let _node = Node::start(&control, &state, &["--control-wait", "0"]);
-    let said = Process::try_start(Node::command(&control, &state, &[])).expect_err("the same folder");
+    let _node = NodeProcess::start(&control, &state, &["--control-wait", "0"]);
+    let said = Process::try_start(NodeProcess::command(&control, &state, &[])).expect_err("the same folder");
     assert!(said.contains("in use by another node") && said.contains("--state-dir"), "{said}");
     let token = std::fs::read_to_string(control.token_file()).expect("a token");
     control.process.signal("TERM");
     let screen = control.process.screen.clone();
-    let Control { process, .. } = control;
+    let ControlProcess { process, .. } = control;
     let (code, said) = process.ended();
     assert_eq!(code, Some(0), "{said}");
     assert!(
@@ -78,7 +78,7 @@ fn one_process_has_the_folder_and_secrets_are_for_their_owner_only() {
 fn users_are_added_beside_a_running_control_plane_and_the_audit_is_verified() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("data");
-    let control = Control::start(&data);
+    let control = ControlProcess::start(&data);
     let data = data.to_str().expect("text");
     let (code, out, said) =
         ran(&["control", "--data-dir", data, "user", "add", "bob", "--role", "editor", "--app", "shop"]);
@@ -105,7 +105,7 @@ fn users_are_added_beside_a_running_control_plane_and_the_audit_is_verified() {
 fn a_role_that_another_program_has_given_is_named_until_it_is_accepted() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("data");
-    let control = Control::start(&data);
+    let control = ControlProcess::start(&data);
     control.create_rule("shop", "a", 1);
     let file = rusqlite::Connection::open(data.join("control.db")).expect("opened");
     let data = data.to_str().expect("text");
@@ -131,7 +131,7 @@ fn a_role_that_another_program_has_given_is_named_until_it_is_accepted() {
 #[test]
 fn metrics_are_for_this_machine() {
     let folder = tempfile::tempdir().expect("a folder");
-    let control = Control::start(&folder.path().join("data"));
+    let control = ControlProcess::start(&folder.path().join("data"));
     let (status, _, _) = send(control.address, "GET", "/metrics", "", "").expect("an answer");
     assert_eq!(status, 200);
     // A page of another site that has its own name lead here must not read them.
@@ -149,7 +149,7 @@ fn the_database_is_for_its_owner_only_also_in_a_folder_that_all_may_read() {
     let data = folder.path().join("data");
     std::fs::create_dir(&data).expect("made");
     std::fs::set_permissions(&data, Permissions::from_mode(0o755)).expect("set");
-    let mut control = Control::start(&data);
+    let mut control = ControlProcess::start(&data);
     let modes = || {
         let names = ["control.db", "control.db-wal", "control.db-shm"];
         names.map(|name| std::fs::metadata(data.join(name)).expect("a file").permissions().mode() & 0o777)

@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
-
-use super::processes::*;
+use tollgate_harness::processes::*;
 
 /// A disk of 48 MiB; `None`, with the reason, where this user cannot have one.
 struct SmallDisk(PathBuf);
@@ -57,25 +56,25 @@ impl Drop for SmallDisk {
     }
 }
 
-fn read(control: &Control, path: &str) -> Value {
+fn read(control: &ControlProcess, path: &str) -> Value {
     let (status, said) = control.get(path);
     assert_eq!(status, 200, "{path}: {said}");
     serde_json::from_str(&said).expect("JSON")
 }
 
-fn has_problem(control: &Control) -> bool {
+fn has_problem(control: &ControlProcess) -> bool {
     let found = read(control, "/api/v1/problems");
     found["problems"].as_array().expect("problems").iter().any(|it| it["kind"] == "disk_low")
 }
 
-fn control_metric(control: &Control, name: &str) -> u64 {
+fn control_metric(control: &ControlProcess, name: &str) -> u64 {
     let (status, text) = control.get("/metrics");
     assert_eq!(status, 200, "{text}");
     metric(&text, name).unwrap_or_else(|| panic!("no {name} in {text}"))
 }
 
 /// Sum of all counts in the history.
-fn counted(control: &Control) -> i64 {
+fn counted(control: &ControlProcess) -> i64 {
     let sum = read(control, "/api/v1/history?app=shop")["sum"].clone();
     ["admitted", "denied"].iter().map(|it| sum[it].as_i64().expect("a number")).sum()
 }
@@ -86,10 +85,10 @@ fn on_a_full_disk_history_stops_first_then_changes_and_both_resume_by_themselves
     let Some(disk) = SmallDisk::mount(&folder.path().join("disk")) else { return };
     let data = disk.0.join("data");
     let address = std::net::SocketAddr::from(([127, 0, 0, 1], free_port()));
-    let mut command = Control::command(&data, address);
+    let mut command = ControlProcess::command(&data, address);
     command.args(["--disk-reserve", "16MiB"]);
-    let control = Control::started(command, &data, address);
-    let node = Node::start(&control, &folder.path().join("a"), &[]);
+    let control = ControlProcess::started(command, &data, address);
+    let node = NodeProcess::start(&control, &folder.path().join("a"), &[]);
     control.create_rule("shop", "push", 5);
     node.wait_denied("shop", "push");
     wait("history is written", || (counted(&control) > 0).then_some(()));
@@ -135,7 +134,7 @@ fn on_a_full_disk_history_stops_first_then_changes_and_both_resume_by_themselves
     }
     let full: Value = serde_json::from_str(&full.expect("the disk is full")).expect("JSON");
     assert_eq!(full["type"], "/problems/disk-full", "{full}");
-    let version = |control: &Control| read(control, "/api/v1/apps/shop")["version"].clone();
+    let version = |control: &ControlProcess| read(control, "/api/v1/apps/shop")["version"].clone();
     let at = version(&control);
     assert_eq!(at, json!(2 + kept));
     for _ in 0..3 {

@@ -5,9 +5,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
+use tollgate_harness::processes::*;
 use tollgate_testkit::certificates::Authority;
-
-use super::processes::*;
 
 /// The lines of the blocks of commands that follow `heading`, up to the heading after them.
 fn commands(page: &str, from: &str, to: Option<&str>) -> Vec<String> {

@@ -1,6 +1,6 @@
 //! Control plane and node in one process.
 
-use super::processes::*;
+use tollgate_harness::processes::*;
 
 #[test]
 fn from_an_empty_folder_to_a_first_denied_request_in_one_process() {
@@ -15,7 +15,7 @@ fn from_an_empty_folder_to_a_first_denied_request_in_one_process() {
     ]);
     command.args(["--grpc", "off", "--resp", "off", "--http", "127.0.0.1:0", "--control-wait", "0"]);
     command.args(["--drain-delay", "0"]);
-    let node = Node { process: Process::start(command), state: folder.path().join("tollgate-state") };
+    let node = NodeProcess { process: Process::start(command), state: folder.path().join("tollgate-state") };
     let console = node.process.says("console").expect("an address");
     let address = console.strip_prefix("http://").and_then(|it| it.parse().ok()).expect("an address");
     let cookie = set_up(address, node.process.says("setup").expect("a link"));

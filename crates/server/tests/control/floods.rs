@@ -18,9 +18,9 @@ use tollgate_clock::MonotonicClock;
 use tollgate_core::Clock as _;
 use tollgate_fleet_agent::Endpoint;
 use tollgate_fleet_proto::{FromNode, Hello, Report, RuleCounts, TopKey};
+use tollgate_harness::processes::*;
 
 use super::logged::Logged;
-use super::processes::*;
 
 /// Logins and publications of the administrator during a flood.
 const ROUNDS: usize = 2;

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use super::processes::wait;
+use tollgate_harness::processes::wait;
 
 /// A process whose output is kept in a file: all of it, from the first line to the last.
 pub(crate) struct Logged {

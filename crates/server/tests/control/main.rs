@@ -13,7 +13,6 @@ mod floods;
 mod joining;
 mod logged;
 mod operators;
-mod processes;
 mod proxies;
 mod restored;
 mod rollouts;

@@ -1,69 +1,45 @@
 //! Operations on keys, on real nodes: block, allow, look up and reset.
 
 use serde_json::{Value, json};
+use tollgate_harness::processes::*;
 use tollgate_testkit::redis::{Options, Redis};
 
-use super::processes::*;
-
-impl Control {
-    fn json(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
-        let text = if body.is_null() { String::new() } else { body.to_string() };
-        let (status, said) =
-            self.try_send(method, path, "Content-Type: application/json\r\n", &text).expect("an answer");
-        (status, serde_json::from_str(&said).unwrap_or(Value::Null))
-    }
-
-    /// Blocks or allows; returns its id.
-    fn overrides(&self, action: &str, domain: &str, entries: &[&str]) -> String {
-        let body = json!({"domain": domain, "entries": entries, "action": action, "minutes": 60, "reason": "test",
-                "whole_domain": entries.is_empty()});
-        let (status, made) = self.json("POST", "/api/v1/overrides", &body);
-        assert_eq!(status, 201, "{made}");
-        made["id"].as_str().expect("an id").to_owned()
-    }
-
-    fn end(&self, id: &str) {
-        let (status, said) = self.json("DELETE", &format!("/api/v1/overrides/{id}"), &Value::Null);
-        assert!(status < 300, "{status} {said}");
-    }
-}
-
-fn wait_admitted(node: &Node, domain: &str, key: &str) {
+fn wait_admitted(node: &NodeProcess, domain: &str, key: &str) {
     wait(&format!("{domain}/{key} is admitted"), || (node.check(domain, key) != "deny").then_some(()));
 }
 
 #[test]
 fn a_block_reaches_every_node_and_ends_also_on_nodes_that_were_away() {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut control = Control::start(&folder.path().join("data"));
+    let mut control = ControlProcess::start(&folder.path().join("data"));
     let nodes = three(&control, folder.path());
     control.create_rule("shop", "push", 1_000_000);
-    let blocked = control.overrides("block", "shop", &["key=push"]);
+    let blocked = control.make_override("block", "shop", &["key=push"]);
     for node in &nodes {
         node.wait_denied("shop", "push");
     }
     // A node that comes later gets it too.
-    let late = Node::start(&control, &folder.path().join("late"), &[]);
+    let late = NodeProcess::start(&control, &folder.path().join("late"), &[]);
     late.wait_denied("shop", "push");
-    control.end(&blocked);
+    control.end_override(&blocked);
     for node in nodes.iter().chain([&late]) {
         wait_admitted(node, "shop", "push");
     }
     // An allowance goes before the rule.
     control.create_rule("shop", "pull", 1);
     nodes[0].wait_denied("shop", "pull");
-    let allowed = control.overrides("allow", "shop", &["key=pull"]);
+    let allowed = control.make_override("allow", "shop", &["key=pull"]);
     wait_admitted(&nodes[0], "shop", "pull");
-    control.end(&allowed);
+    control.end_override(&allowed);
     nodes[0].wait_denied("shop", "pull");
 
     // It is ended while a node is away, and the control plane restarts before the node is back.
-    let blocked = control.overrides("block", "shop", &["key=push"]);
+    let blocked = control.make_override("block", "shop", &["key=push"]);
     for node in &nodes {
         node.wait_denied("shop", "push");
     }
     nodes[2].process.signal("STOP");
-    control.end(&blocked);
+    control.end_override(&blocked);
     control.kill();
     control.start_again();
     nodes[2].process.signal("CONT");
@@ -75,7 +51,7 @@ fn a_block_reaches_every_node_and_ends_also_on_nodes_that_were_away() {
 #[test]
 fn a_key_is_looked_up_and_reset_on_every_node_that_counts_by_itself() {
     let folder = tempfile::tempdir().expect("a folder");
-    let control = Control::start(&folder.path().join("data"));
+    let control = ControlProcess::start(&folder.path().join("data"));
     let nodes = three(&control, folder.path());
     control.create_rule("shop", "push", 5);
     for node in &nodes {
@@ -108,10 +84,10 @@ fn a_key_is_looked_up_and_reset_on_every_node_that_counts_by_itself() {
 fn a_key_in_a_shared_store_is_reset_once_for_all_nodes() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     let folder = tempfile::tempdir().expect("a folder");
-    let control = Control::start(&folder.path().join("data"));
+    let control = ControlProcess::start(&folder.path().join("data"));
     let url = redis.url();
     let flags = ["--store", &*url, "--store-deadline", "1s"];
-    let nodes = ["a", "b"].map(|name| Node::start(&control, &folder.path().join(name), &flags));
+    let nodes = ["a", "b"].map(|name| NodeProcess::start(&control, &folder.path().join(name), &flags));
     control.create_rule("shop", "push", 3);
     for node in &nodes {
         node.wait_denied("shop", "push");
@@ -130,13 +106,13 @@ fn a_key_in_a_shared_store_is_reset_once_for_all_nodes() {
 fn keys_are_listed_by_a_node_with_redis_and_a_node_with_memory_says_why_not() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     let folder = tempfile::tempdir().expect("a folder");
-    let control = Control::start(&folder.path().join("data"));
+    let control = ControlProcess::start(&folder.path().join("data"));
     let path = "/api/v1/keys/scan?domain=shop";
     let (status, found) = control.json("GET", path, &Value::Null);
     assert_eq!((status, &found["live_nodes"], &found["keys"]), (200, &json!(0), &json!([])), "{found}");
     let url = redis.url();
     let flags = ["--store", &*url, "--store-deadline", "1s"];
-    let node = Node::start(&control, &folder.path().join("a"), &flags);
+    let node = NodeProcess::start(&control, &folder.path().join("a"), &flags);
     control.create_rule("shop", "push", 3);
     control.create_rule("shop", "pull", 3);
     control.create_rule("shop2", "push", 3);
@@ -167,8 +143,8 @@ fn keys_are_listed_by_a_node_with_redis_and_a_node_with_memory_says_why_not() {
     redis.resume();
     drop(node);
 
-    let control = Control::start(&folder.path().join("data2"));
-    let node = Node::start(&control, &folder.path().join("b"), &[]);
+    let control = ControlProcess::start(&folder.path().join("data2"));
+    let node = NodeProcess::start(&control, &folder.path().join("b"), &[]);
     control.create_rule("shop", "push", 3);
     node.wait_denied("shop", "push");
     let (status, found) = control.json("GET", path, &Value::Null);

@@ -2,11 +2,10 @@
 //! access to metrics.
 
 use serde_json::Value;
-
-use super::processes::*;
+use tollgate_harness::processes::*;
 
 /// A password that is tried by the client that the last of these addresses names.
-fn log_in(control: &Control, forwarded: &str, password: &str) -> u16 {
+fn log_in(control: &ControlProcess, forwarded: &str, password: &str) -> u16 {
     let fields = format!("Content-Type: application/json\r\nX-Forwarded-For: {forwarded}\r\n");
     let body = format!(r#"{{"name": "ann", "password": "{password}"}}"#);
     send(control.address, "POST", "/api/v1/login", &fields, &body).expect("an answer").0
@@ -17,9 +16,9 @@ fn behind_a_proxy_each_client_has_attempts_of_its_own() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("data");
     let address = ([127, 0, 0, 1], free_port()).into();
-    let mut command = Control::command(&data, address);
+    let mut command = ControlProcess::command(&data, address);
     command.args(["--proxy-hops", "1"]);
-    let control = Control::started(command, &data, address);
+    let control = ControlProcess::started(command, &data, address);
     for n in 0..5 {
         // Addresses that the client writes itself come first, and count for nothing.
         assert_eq!(log_in(&control, &format!("198.51.100.{n}, 203.0.113.7"), "wrong"), 401, "attempt {n}");
@@ -45,7 +44,7 @@ fn behind_a_proxy_each_client_has_attempts_of_its_own() {
 #[test]
 fn without_a_proxy_a_client_cannot_name_another_address() {
     let folder = tempfile::tempdir().expect("a folder");
-    let control = Control::start(&folder.path().join("data"));
+    let control = ControlProcess::start(&folder.path().join("data"));
     for n in 0..5 {
         assert_eq!(log_in(&control, &format!("203.0.113.{n}"), "wrong"), 401, "attempt {n}");
     }
@@ -55,7 +54,7 @@ fn without_a_proxy_a_client_cannot_name_another_address() {
 #[test]
 fn every_reply_has_the_fields_that_guard_browsers() {
     let folder = tempfile::tempdir().expect("a folder");
-    let control = Control::start(&folder.path().join("data"));
+    let control = ControlProcess::start(&folder.path().join("data"));
     for (method, path, want) in [
         ("GET", "/metrics", 200),
         ("GET", "/login", 303),
@@ -80,7 +79,8 @@ fn every_reply_has_the_fields_that_guard_browsers() {
 #[test]
 fn a_wrong_value_is_named_by_the_flag_that_was_given() {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut command = Control::command(&folder.path().join("data"), ([127, 0, 0, 1], free_port()).into());
+    let mut command =
+        ControlProcess::command(&folder.path().join("data"), ([127, 0, 0, 1], free_port()).into());
     let said = command.args(["--proxy-hops", "99"]).output().expect("it runs");
     let said = String::from_utf8_lossy(&said.stderr);
     assert!(said.contains("--proxy-hops: invalid number \"99\""), "{said}");

@@ -4,14 +4,13 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde_json::{Value, json};
-
-use super::processes::*;
+use tollgate_harness::processes::*;
 
 /// The database and its log, which belong together while no process has them open.
 const FILES: [&str; 2] = ["control.db", "control.db-wal"];
 
 /// Stops the control plane and puts the copy back.
-fn restore(control: &mut Control, data: &Path, copy: &Path) {
+fn restore(control: &mut ControlProcess, data: &Path, copy: &Path) {
     control.kill();
     let _ = std::fs::remove_file(data.join("control.db-shm"));
     for name in FILES {
@@ -21,7 +20,7 @@ fn restore(control: &mut Control, data: &Path, copy: &Path) {
 }
 
 /// The apps that are frozen.
-fn frozen(control: &Control) -> BTreeSet<String> {
+fn frozen(control: &ControlProcess) -> BTreeSet<String> {
     let (status, body) = control.get("/api/v1/problems");
     assert_eq!(status, 200, "{body}");
     let body: Value = serde_json::from_str(&body).expect("JSON");
@@ -34,7 +33,7 @@ fn frozen(control: &Control) -> BTreeSet<String> {
 fn after_an_old_copy_is_restored_nodes_keep_their_rules_until_an_admin_decides() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("data");
-    let mut control = Control::start(&data);
+    let mut control = ControlProcess::start(&data);
     let nodes = three(&control, folder.path());
     control.create_rule("shop", "old", 1);
     for node in &nodes {
@@ -106,7 +105,7 @@ fn after_an_old_copy_is_restored_nodes_keep_their_rules_until_an_admin_decides()
 }
 
 /// Rules whose change was rejected, and those that were made.
-fn try_two(control: &Control, app: &str) -> Vec<u16> {
+fn try_two(control: &ControlProcess, app: &str) -> Vec<u16> {
     let made = |key| control.try_create_rule(app, key, 1).expect("an answer").0;
     vec![made("first"), made("second")]
 }
@@ -115,7 +114,7 @@ fn try_two(control: &Control, app: &str) -> Vec<u16> {
 fn changes_at_once_after_a_restore_wait_for_the_nodes_and_replace_none_of_their_rules() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("data");
-    let mut control = Control::start(&data);
+    let mut control = ControlProcess::start(&data);
     let nodes = three(&control, folder.path());
     control.create_rule("shop", "old", 1);
     for node in &nodes {
@@ -155,8 +154,8 @@ fn reported(data: &Path) -> i64 {
 fn a_new_database_takes_no_app_off_the_nodes_and_an_empty_or_missing_one_does_not_start() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("data");
-    let mut control = Control::start(&data);
-    let node = Node::start(&control, &folder.path().join("a"), &[]);
+    let mut control = ControlProcess::start(&data);
+    let node = NodeProcess::start(&control, &folder.path().join("a"), &[]);
     control.create_rule("shop", "kept", 1);
     node.wait_denied("shop", "kept");
     control.kill();
@@ -164,15 +163,15 @@ fn a_new_database_takes_no_app_off_the_nodes_and_an_empty_or_missing_one_does_no
         let _ = std::fs::remove_file(data.join(name));
     }
     std::fs::write(data.join("control.db"), "").expect("written");
-    let ended = Process::try_start(Control::command(&data, control.address)).expect_err("damage");
+    let ended = Process::try_start(ControlProcess::command(&data, control.address)).expect_err("damage");
     assert!(ended.contains("control.db is empty") && !ended.contains("setup"), "{ended}");
     std::fs::remove_file(data.join("control.db")).expect("removed");
-    let ended = Process::try_start(Control::command(&data, control.address)).expect_err("damage");
+    let ended = Process::try_start(ControlProcess::command(&data, control.address)).expect_err("damage");
     assert!(ended.contains("control.db is missing") && !ended.contains("setup"), "{ended}");
     // An administrator says that a new one is to be made.
     std::fs::remove_file(data.join("audit-head")).expect("removed");
     let address = control.address;
-    let control = Control::started(Control::command(&data, address), &data, address);
+    let control = ControlProcess::started(ControlProcess::command(&data, address), &data, address);
     control.create_rule("fresh", "new", 1);
     node.wait_denied("fresh", "new");
     node.wait_denied("shop", "kept");

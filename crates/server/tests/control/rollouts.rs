@@ -6,12 +6,18 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 
 use serde_json::{Value, json};
+use tollgate_harness::processes::*;
 use tollgate_testkit::redis::{Options, Redis};
 
-use super::processes::*;
-
 /// The body of the answer, which must have this status.
-fn call(control: &Control, method: &str, path: &str, etag: Option<&str>, body: &Value, want: u16) -> Value {
+fn call(
+    control: &ControlProcess,
+    method: &str,
+    path: &str,
+    etag: Option<&str>,
+    body: &Value,
+    want: u16,
+) -> Value {
     let mut fields = "Content-Type: application/json\r\n".to_owned();
     if let Some(etag) = etag {
         fields = format!("{fields}If-Match: {etag}\r\n");
@@ -23,7 +29,7 @@ fn call(control: &Control, method: &str, path: &str, etag: Option<&str>, body: &
 }
 
 /// The etag of the object at a path.
-fn etag(control: &Control, path: &str) -> String {
+fn etag(control: &ControlProcess, path: &str) -> String {
     let fields = format!("Cookie: tollgate={}\r\n", control.cookie);
     let (_, head, _) = send(control.address, "GET", path, &fields, "").expect("an answer");
     let etag =
@@ -31,7 +37,7 @@ fn etag(control: &Control, path: &str) -> String {
     etag.unwrap_or_else(|| panic!("an etag in {head}"))
 }
 
-fn plan(control: &Control, steps: &[&str], soak_s: u32) {
+fn plan(control: &ControlProcess, steps: &[&str], soak_s: u32) {
     let path = "/api/v1/apps/shop";
     let body = json!({"rollout": {"steps": steps, "soak_s": soak_s}});
     call(control, "PUT", path, Some(&etag(control, path)), &body, 200);
@@ -39,11 +45,11 @@ fn plan(control: &Control, steps: &[&str], soak_s: u32) {
 
 const ROLLOUT: &str = "/api/v1/apps/shop/rollout";
 
-fn rollout(control: &Control) -> Value {
+fn rollout(control: &ControlProcess) -> Value {
     serde_json::from_str(&control.get(ROLLOUT).1).expect("JSON")
 }
 
-fn ask(control: &Control, what: &str, body: &Value) -> Value {
+fn ask(control: &ControlProcess, what: &str, body: &Value) -> Value {
     // The program itself may have moved the rollout on since the etag was read.
     wait("the etag is the current one", || {
         let fields = format!("Content-Type: application/json\r\nIf-Match: {}\r\n", etag(control, ROLLOUT));
@@ -55,7 +61,7 @@ fn ask(control: &Control, what: &str, body: &Value) -> Value {
     })
 }
 
-fn wait_state(control: &Control, state: &str) -> Value {
+fn wait_state(control: &ControlProcess, state: &str) -> Value {
     wait(&format!("the rollout is {state}"), || {
         let now = rollout(control);
         (now["state"] == state).then_some(now)
@@ -63,12 +69,12 @@ fn wait_state(control: &Control, state: &str) -> Value {
 }
 
 /// The nodes on which a rule of this key is in force.
-fn with<'n>(nodes: &'n [Node], key: &str) -> Vec<&'n Path> {
+fn with<'n>(nodes: &'n [NodeProcess], key: &str) -> Vec<&'n Path> {
     nodes.iter().filter(|node| node.check("shop", key) == "limited").map(|node| &*node.state).collect()
 }
 
 /// Three nodes on which version 1 of the app is in force: 1,000,000 requests of the key `first`.
-fn with_first(control: &Control, folder: &Path) -> Vec<Node> {
+fn with_first(control: &ControlProcess, folder: &Path) -> Vec<NodeProcess> {
     control.create_rule("shop", "first", 1_000_000);
     let nodes = three(control, folder);
     wait("version 1 is in force", || (with(&nodes, "first").len() == 3).then_some(()));
@@ -78,7 +84,7 @@ fn with_first(control: &Control, folder: &Path) -> Vec<Node> {
 #[test]
 fn a_version_reaches_one_node_first_also_over_a_restart_and_all_of_them_at_the_end() {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut control = Control::start(&folder.path().join("data"));
+    let mut control = ControlProcess::start(&folder.path().join("data"));
     let nodes = with_first(&control, folder.path());
     plan(&control, &["1 node", "all"], 3_600);
     control.create_rule("shop", "second", 1_000_000);
@@ -118,7 +124,7 @@ fn a_version_reaches_one_node_first_also_over_a_restart_and_all_of_them_at_the_e
 #[test]
 fn a_candidate_that_denies_too_much_is_withdrawn_by_itself() {
     let folder = tempfile::tempdir().expect("a folder");
-    let control = Control::start(&folder.path().join("data"));
+    let control = ControlProcess::start(&folder.path().join("data"));
     let nodes = with_first(&control, folder.path());
     plan(&control, &["1 node", "all"], 20);
     let path = "/api/v1/apps/shop/rules/first";
@@ -158,21 +164,21 @@ fn a_candidate_that_denies_too_much_is_withdrawn_by_itself() {
 #[test]
 fn a_candidate_that_a_node_rejects_is_withdrawn_at_once() {
     let folder = tempfile::tempdir().expect("a folder");
-    let control = Control::start(&folder.path().join("data"));
+    let control = ControlProcess::start(&folder.path().join("data"));
     control.create_rule("shop", "first", 1_000_000);
     // The domain of a file of its own, which no app can have on this node.
     let local = folder.path().join("rules");
     std::fs::create_dir(&local).expect("a folder");
     let rule = "domain: own\ndescriptors: [{key: key, rate_limit: {unit: day, requests_per_unit: 9}}]\n";
     std::fs::write(local.join("own.yaml"), rule).expect("written");
-    let nodes: Vec<Node> = ["a", "b", "c"]
+    let nodes: Vec<NodeProcess> = ["a", "b", "c"]
         .map(|name| {
             let label = format!("zone={name}");
             let mut flags = vec!["--node-name", name, "--node-label", &label];
             if name == "c" {
                 flags.extend(["--rules", local.to_str().expect("text")]);
             }
-            Node::start(&control, &folder.path().join(name), &flags)
+            NodeProcess::start(&control, &folder.path().join(name), &flags)
         })
         .into();
     wait("version 1 is in force", || (with(&nodes, "first").len() == 3).then_some(()));
@@ -225,7 +231,7 @@ struct Staged {
 
 impl Staged {
     /// Makes the app with its first version.
-    fn create(&self, control: &Control) {
+    fn create(&self, control: &ControlProcess) {
         if self.before.is_number() {
             let text = several(self.before.as_u64().and_then(|rate| rate.try_into().ok()).expect("a rate"));
             call(control, "POST", "/api/v1/apps", None, &json!({"app": self.app}), 201);
@@ -242,7 +248,7 @@ impl Staged {
     }
 
     /// Publishes the candidate.
-    fn change(&self, control: &Control) {
+    fn change(&self, control: &ControlProcess) {
         if self.before.is_number() {
             let path = self.path("/files/two");
             let text = several(self.after.as_u64().and_then(|rate| rate.try_into().ok()).expect("a rate"));
@@ -254,7 +260,7 @@ impl Staged {
     }
 
     /// Waits for the end of the first step, which is the one that it must have.
-    fn must_end(&self, control: &Control) {
+    fn must_end(&self, control: &ControlProcess) {
         let ended = wait(&format!("the first step of {} ends", self.app), || {
             let now: Value = serde_json::from_str(&control.get(&self.path("/rollout")).1).expect("JSON");
             (now["state"] != "running" || now["step"] != 1).then_some(now)
@@ -353,11 +359,11 @@ fn apps() -> [Staged; 7] {
 #[expect(clippy::disallowed_methods, reason = "it paces the load")]
 fn staged(store: &[&str]) {
     let folder = tempfile::tempdir().expect("a folder");
-    let control = Control::start(&folder.path().join("data"));
-    let nodes: Vec<Node> = ["a", "b", "c"]
+    let control = ControlProcess::start(&folder.path().join("data"));
+    let nodes: Vec<NodeProcess> = ["a", "b", "c"]
         .map(|name| {
             let flags: Vec<&str> = ["--node-name", name].iter().chain(store).copied().collect();
-            Node::start(&control, &folder.path().join(name), &flags)
+            NodeProcess::start(&control, &folder.path().join(name), &flags)
         })
         .into();
     let all = apps();

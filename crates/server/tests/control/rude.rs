@@ -4,13 +4,12 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 
 use serde_json::{Value, json};
-
-use super::processes::*;
+use tollgate_harness::processes::*;
 
 /// The beginning of HTTP/2, and an empty frame of settings.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
-fn connect(control: &Control) -> TcpStream {
+fn connect(control: &ControlProcess) -> TcpStream {
     let stream = TcpStream::connect(control.address).expect("connected");
     stream.set_read_timeout(Some(PATIENCE)).expect("set");
     stream
@@ -31,7 +30,7 @@ fn until_closed(mut stream: TcpStream) {
     }
 }
 
-fn must_serve(control: &Control) {
+fn must_serve(control: &ControlProcess) {
     let (status, body) = control.get("/api/v1/me");
     assert_eq!(status, 200, "{body}");
 }
@@ -39,8 +38,8 @@ fn must_serve(control: &Control) {
 #[test]
 fn connections_that_begin_and_never_end_are_closed_and_keep_nobody_out() {
     let folder = tempfile::tempdir().expect("a folder");
-    let control = Control::start(&folder.path().join("data"));
-    let node = Node::start(&control, &folder.path().join("a"), &[]);
+    let control = ControlProcess::start(&folder.path().join("data"));
+    let node = NodeProcess::start(&control, &folder.path().join("a"), &[]);
     let mut slow = Vec::new();
     for first in [
         &b""[..],                                          // says nothing
@@ -81,7 +80,7 @@ fn connections_that_begin_and_never_end_are_closed_and_keep_nobody_out() {
 #[test]
 fn those_who_are_not_logged_in_take_no_memory_and_imports_have_a_turn() {
     let folder = tempfile::tempdir().expect("a folder");
-    let control = Control::start(&folder.path().join("data"));
+    let control = ControlProcess::start(&folder.path().join("data"));
     for (path, bytes) in
         [("/api/v1/import", 1 << 20), ("/api/v1/login", 65_537), ("/api/v1/changes", 1 << 20)]
     {
@@ -124,7 +123,7 @@ fn those_who_are_not_logged_in_take_no_memory_and_imports_have_a_turn() {
 #[test]
 fn a_user_has_half_of_the_places_to_wait_for_events_and_more_are_sent_away() {
     let folder = tempfile::tempdir().expect("a folder");
-    let control = Control::start(&folder.path().join("data"));
+    let control = ControlProcess::start(&folder.path().join("data"));
     let (status, events) = control.get("/api/v1/events?topics=changes");
     assert_eq!(status, 200, "{events}");
     let id = events.lines().find_map(|line| line.strip_prefix("id: ")).expect("an id").to_owned();
@@ -162,7 +161,7 @@ fn a_user_has_half_of_the_places_to_wait_for_events_and_more_are_sent_away() {
 #[test]
 fn a_node_that_reads_nothing_takes_no_memory_is_shown_and_catches_up() {
     let folder = tempfile::tempdir().expect("a folder");
-    let control = Control::start(&folder.path().join("data"));
+    let control = ControlProcess::start(&folder.path().join("data"));
     let nodes = three(&control, folder.path());
     control.create_rule("shop", "push", 1);
     for node in &nodes {
@@ -217,9 +216,9 @@ fn a_node_that_reads_nothing_takes_no_memory_is_shown_and_catches_up() {
 #[test]
 fn whoever_has_the_token_and_not_the_secret_of_a_node_cannot_take_its_place() {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut control = Control::start(&folder.path().join("data"));
+    let mut control = ControlProcess::start(&folder.path().join("data"));
     let state = folder.path().join("a");
-    let node = Node::start(&control, &state, &["--node-name", "shop-1"]);
+    let node = NodeProcess::start(&control, &state, &["--node-name", "shop-1"]);
     node.wait_ready("connected", |_, body| body["control"]["connected"] == true);
     let secret = std::fs::read(state.join("secret")).expect("a secret");
     // A thief with the fleet's token and the node's id, and a secret of its own.
@@ -234,7 +233,7 @@ fn whoever_has_the_token_and_not_the_secret_of_a_node_cannot_take_its_place() {
             control.start_again();
             node.wait_ready("connected again", |_, body| body["control"]["connected"] == true);
         }
-        let other = Node::start(&control, &thief, &["--node-name", "thief", "--control-wait", "0"]);
+        let other = NodeProcess::start(&control, &thief, &["--node-name", "thief", "--control-wait", "0"]);
         let problem = wait("the claim is a problem", || {
             let (_, found) = control.get("/api/v1/problems");
             let found: serde_json::Value = serde_json::from_str(&found).ok()?;
@@ -262,7 +261,7 @@ fn whoever_has_the_token_and_not_the_secret_of_a_node_cannot_take_its_place() {
 #[test]
 fn an_import_of_64_mib_is_read_in_bounded_memory_and_a_byte_more_is_rejected() {
     let folder = tempfile::tempdir().expect("a folder");
-    let control = Control::start(&folder.path().join("data"));
+    let control = ControlProcess::start(&folder.path().join("data"));
     let of = |size: usize| {
         let mut text = "tollgate: 1\napp: \"shop\"\ncar:\n".to_owned();
         let extras = format!("{{\"note\": \"{}\"}}", "x".repeat(60_000));

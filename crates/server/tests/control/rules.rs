@@ -1,11 +1,11 @@
 //! From creating a rule to a request that is denied on every node.
 
-use super::processes::*;
+use tollgate_harness::processes::*;
 
 #[test]
 fn a_rule_made_by_the_form_and_one_by_the_api_deny_on_all_three_nodes() {
     let folder = tempfile::tempdir().expect("a folder");
-    let control = Control::start(&folder.path().join("data"));
+    let control = ControlProcess::start(&folder.path().join("data"));
     let nodes = three(&control, folder.path());
     for node in &nodes {
         assert_eq!(node.ready().0, 503, "without rules: {:?}", node.ready());
@@ -51,14 +51,14 @@ fn a_rule_made_by_the_form_and_one_by_the_api_deny_on_all_three_nodes() {
 #[test]
 fn a_wrong_token_is_rejected_with_the_reason_and_the_node_is_not_ready() {
     let folder = tempfile::tempdir().expect("a folder");
-    let control = Control::start(&folder.path().join("data"));
+    let control = ControlProcess::start(&folder.path().join("data"));
     control.create_rule("shop", "push", 1);
     let wrong = folder.path().join("wrong");
     std::fs::write(&wrong, "tgn_0000000000000000\n").expect("written");
-    let mut command = Node::command(&control, &folder.path().join("a"), &["--control-wait", "0"]);
+    let mut command = NodeProcess::command(&control, &folder.path().join("a"), &["--control-wait", "0"]);
     command.arg("--control-token-file").arg(&wrong); // the last one counts
     let process = Process::start(command);
-    let node = Node { process, state: folder.path().join("a") };
+    let node = NodeProcess { process, state: folder.path().join("a") };
     let ready = node.wait_ready("the reason", |_, body| body["control"]["why"].is_string());
     let why = ready["control"]["why"].as_str().unwrap_or_default();
     assert!(why.contains("--control-token-file"), "{why}");
@@ -71,14 +71,14 @@ fn a_wrong_token_is_rejected_with_the_reason_and_the_node_is_not_ready() {
 #[test]
 fn an_app_whose_domain_the_node_has_in_a_file_is_rejected_and_the_others_are_not() {
     let folder = tempfile::tempdir().expect("a folder");
-    let control = Control::start(&folder.path().join("data"));
+    let control = ControlProcess::start(&folder.path().join("data"));
     let local = folder.path().join("rules");
     std::fs::create_dir(&local).expect("a folder");
     let file = local.join("shop.yaml");
     let rule = "domain: shop\ndescriptors: [{key: key, value: local, rate_limit: {unit: year, requests_per_unit: 1}}]\n";
     std::fs::write(&file, rule).expect("written");
     let flags = ["--rules", local.to_str().expect("text")];
-    let node = Node::start(&control, &folder.path().join("a"), &flags);
+    let node = NodeProcess::start(&control, &folder.path().join("a"), &flags);
     assert_eq!(node.ready().0, 200, "its own rules are enough");
     control.create_rule("shop", "push", 1);
     control.create_rule("books", "push", 1);
@@ -108,8 +108,8 @@ fn an_app_whose_domain_the_node_has_in_a_file_is_rejected_and_the_others_are_not
 #[test]
 fn the_last_rule_of_an_app_goes_and_the_node_stays_ready() {
     let folder = tempfile::tempdir().expect("a folder");
-    let control = Control::start(&folder.path().join("data"));
-    let node = Node::start(&control, &folder.path().join("a"), &[]);
+    let control = ControlProcess::start(&folder.path().join("data"));
+    let node = NodeProcess::start(&control, &folder.path().join("a"), &[]);
     control.create_rule("shop", "push", 1);
     node.wait_denied("shop", "push");
     let (status, said) = control

@@ -5,11 +5,11 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
+use tollgate_harness::processes::*;
 use tollgate_testkit::certificates::Authority;
 use tollgate_testkit::redis::{Options, Redis};
 
 use super::logged::Logged;
-use super::processes::*;
 
 /// All bytes of the files in a folder.
 fn kept(folder: &Path) -> Vec<(String, Vec<u8>)> {
@@ -44,7 +44,7 @@ fn no_secret_of_any_kind_is_printed_replied_recorded_exported_or_kept() {
     secrets.push(("the TLS key", key_text.lines().nth(1).expect("a line").to_owned()));
 
     let address = std::net::SocketAddr::from(([127, 0, 0, 1], free_port()));
-    let mut command = Control::command(&path("data"), address);
+    let mut command = ControlProcess::command(&path("data"), address);
     command.args(["--log-level", "trace", "--log-format", "json"]);
     let control = Logged::start(command, path("control.log"));
     let setup = control.says("setup");

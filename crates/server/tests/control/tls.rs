@@ -3,9 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
+use tollgate_harness::processes::*;
 use tollgate_testkit::certificates::Authority;
-
-use super::processes::*;
 
 fn control(folder: &Path, address: &str, flags: &[&str]) -> Command {
     let mut command = tollgate();
@@ -67,7 +66,7 @@ fn over_tls_only_nodes_with_a_certificate_are_admitted_where_one_is_asked_for() 
         ]);
         command.args(["--control", &format!("https://{address}"), "--control-ca", &text("ca.pem")]);
         command.args(["--control-token-file", token, "--state-dir", &text(name)]).args(certificate);
-        Node { process: Process::start(command), state: path(name) }
+        NodeProcess { process: Process::start(command), state: path(name) }
     };
     let flags = |cert: &Path, key: &Path| {
         ["--control-cert".into(), shown(cert), "--control-key".into(), shown(key)].map(|it: String| it)

@@ -4,21 +4,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 use serde_json::Value;
+use tollgate_harness::processes::*;
 use tollgate_testkit::redis::{Options, Redis};
 
-use super::processes::*;
-
-fn nodes(control: &Control) -> Vec<Value> {
+fn nodes(control: &ControlProcess) -> Vec<Value> {
     let shown: Value = serde_json::from_str(&control.get("/api/v1/nodes").1).expect("JSON");
     shown["nodes"].as_array().expect("nodes").clone()
 }
 
-fn state_of(control: &Control, name: &str) -> Option<String> {
+fn state_of(control: &ControlProcess, name: &str) -> Option<String> {
     let node = nodes(control).into_iter().find(|it| it["name"] == name)?;
     node["state"].as_str().map(str::to_owned)
 }
 
-fn has_problem(control: &Control, kind: &str) -> bool {
+fn has_problem(control: &ControlProcess, kind: &str) -> bool {
     control.get("/api/v1/problems").1.contains(&format!("\"{kind}\""))
 }
 
@@ -26,10 +25,10 @@ fn has_problem(control: &Control, kind: &str) -> bool {
 fn idle_nodes_report_that_their_store_is_down_and_that_it_is_back() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     let folder = tempfile::tempdir().expect("a folder");
-    let control = Control::start(&folder.path().join("data"));
+    let control = ControlProcess::start(&folder.path().join("data"));
     let url = redis.url();
     let flags = ["--node-name", "idle", "--store", &*url, "--store-deadline", "1s"];
-    let _node = Node::start(&control, &folder.path().join("a"), &flags);
+    let _node = NodeProcess::start(&control, &folder.path().join("a"), &flags);
     wait("the node reports", || (state_of(&control, "idle")? == "live").then_some(()));
     assert!(!has_problem(&control, "store_down"));
     redis.stop();
@@ -41,13 +40,13 @@ fn idle_nodes_report_that_their_store_is_down_and_that_it_is_back() {
 #[test]
 fn a_node_that_is_down_stays_known_over_a_restart_until_it_is_removed() {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut control = Control::start(&folder.path().join("data"));
+    let mut control = ControlProcess::start(&folder.path().join("data"));
     let mut nodes = three(&control, folder.path());
     control.create_rule("shop", "push", 3);
     for node in &nodes {
         node.wait_denied("shop", "push");
     }
-    let rules = |control: &Control| control.get("/rules").1;
+    let rules = |control: &ControlProcess| control.get("/rules").1;
     wait("all have it", || rules(&control).contains("live on 3 of 3 nodes").then_some(()));
     // A node that never reported leaves nothing behind.
     wait("all have reported", || self::nodes(&control).iter().all(|it| it["new"] == false).then_some(()));
@@ -95,7 +94,7 @@ fn is_command(text: &str) -> bool {
 }
 
 /// Everything that pages print as a command, by what leads to what, in both languages.
-fn commands(control: &Control) -> BTreeMap<String, BTreeSet<String>> {
+fn commands(control: &ControlProcess) -> BTreeMap<String, BTreeSet<String>> {
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for lang in ["en", "zh-CN"] {
         let mut seen = BTreeSet::new();
@@ -122,7 +121,7 @@ fn commands(control: &Control) -> BTreeMap<String, BTreeSet<String>> {
 fn every_command_that_any_page_prints_joins_a_node() {
     let folder = tempfile::tempdir().expect("a folder");
     // A folder with a blank and a quote, as people have them.
-    let control = Control::start(&folder.path().join("ann's data"));
+    let control = ControlProcess::start(&folder.path().join("ann's data"));
     control.create_rule("shop", "push", 3);
     let found = commands(&control);
     for path in ["/", "/nodes"] {

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
+use tollgate_harness::processes::{ControlProcess, NodeProcess, Process, free_port, send, tollgate, wait};
 use tollgate_testkit::redis::{Memcached, Options, Redis};
 
 use crate::counters::TAKEN;
-use crate::processes::{Control, Node, Process, free_port, send, tollgate, wait};
 
 /// The binary of the release before.
 const PREDECESSOR: &str = "TOLLGATE_PREDECESSOR_BIN";
@@ -40,15 +40,15 @@ fn by(release: Release, command: Command) -> Command {
 }
 
 /// A node that counts in `store`.
-fn node(release: Release, store: &str, rules: &Path) -> Node {
+fn node(release: Release, store: &str, rules: &Path) -> NodeProcess {
     let mut command = tollgate();
     command.args(["serve", "--grpc", "off", "--resp", "off", "--http", "127.0.0.1:0", "--workers", "1"]);
     command.args(["--drain-delay", "0", "--store", store, "--store-deadline", "10s"]);
     command.arg("--rules").arg(rules);
-    Node { process: Process::start(by(release, command)), state: PathBuf::new() }
+    NodeProcess { process: Process::start(by(release, command)), state: PathBuf::new() }
 }
 
-fn get(node: &Node, path: &str) -> Value {
+fn get(node: &NodeProcess, path: &str) -> Value {
     let (_, body) = node.get(path);
     serde_json::from_str(&body).unwrap_or_else(|_| panic!("{path}: {body}"))
 }
@@ -61,7 +61,7 @@ fn query(pairs: &[(&str, &str)]) -> String {
 }
 
 /// Remaining permits of each limit of a descriptor.
-fn left(node: &Node, pairs: &[(&str, &str)]) -> Vec<u64> {
+fn left(node: &NodeProcess, pairs: &[(&str, &str)]) -> Vec<u64> {
     let said = get(node, &format!("/v1/keys?{}", query(pairs)));
     let counters = said["counters"].as_array().unwrap_or_else(|| panic!("{pairs:?}: {said}"));
     counters
@@ -165,9 +165,9 @@ fn nodes_of_both_releases_count_on_the_same_counters_in_memcached() {
 }
 
 /// A node of a control plane.
-fn attached(release: Release, control: &Control, state: &Path) -> Node {
-    let command = Node::command(control, state, &["--control-wait", "60s"]);
-    Node { process: Process::start(by(release, command)), state: state.to_owned() }
+fn attached(release: Release, control: &ControlProcess, state: &Path) -> NodeProcess {
+    let command = NodeProcess::command(control, state, &["--control-wait", "60s"]);
+    NodeProcess { process: Process::start(by(release, command)), state: state.to_owned() }
 }
 
 #[test]
@@ -179,8 +179,8 @@ fn control_planes_serve_nodes_of_the_other_release_and_nodes_go_forth_and_back()
         let folder = tempfile::tempdir().expect("a folder");
         let data = folder.path().join("data");
         let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
-        let command = by(of_control, Control::command(&data, address));
-        let control = Control::started(command, &data, address);
+        let command = by(of_control, ControlProcess::command(&data, address));
+        let control = ControlProcess::started(command, &data, address);
         control.create_rule("shop", "a", 1);
         let states = ["one", "two"].map(|name| folder.path().join(name));
         let [one, two] = [(Release::Before, &states[0]), (Release::This, &states[1])]
@@ -222,8 +222,8 @@ fn a_control_plane_is_upgraded_in_place_and_the_older_one_opens_the_newer_databa
     }
     let folder = tempfile::tempdir().expect("a folder");
     let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
-    let command = |release| by(release, Control::command(folder.path(), address));
-    let control = Control::started(command(Release::Before), folder.path(), address);
+    let command = |release| by(release, ControlProcess::command(folder.path(), address));
+    let control = ControlProcess::started(command(Release::Before), folder.path(), address);
     control.create_rule("shop", "a", 1);
     let cookie = control.cookie.clone();
     drop(control);

@@ -6,10 +6,10 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use tollgate_fleet_proto::{FromControl, FromNode};
+use tollgate_harness::processes::{ControlProcess, NodeProcess, Process, free_port, send, tollgate, wait};
 
 use crate::kept::{of_this_build, read, releases};
 use crate::peers;
-use crate::processes::{Control, Node, Process, free_port, send, tollgate, wait};
 use crate::recorder::{From, Recorder, Said, from_text, to_text};
 
 /// Name of the database, in a folder of data and here.
@@ -137,12 +137,12 @@ fn fill(address: SocketAddr, cookie: &str) {
 }
 
 /// A node that speaks to `at` in place of the control plane.
-fn node(at: SocketAddr, token: &Path, state: &Path, flags: &[&str]) -> Node {
+fn node(at: SocketAddr, token: &Path, state: &Path, flags: &[&str]) -> NodeProcess {
     let mut command = tollgate();
     command.args(["serve", "--grpc", "off", "--resp", "off", "--http", "127.0.0.1:0", "--workers", "1"]);
     command.args(["--drain-delay", "0", "--control-wait", "60s", "--control", &format!("http://{at}")]);
     command.arg("--control-token-file").arg(token).arg("--state-dir").arg(state).args(flags);
-    Node { process: Process::start(command), state: state.to_owned() }
+    NodeProcess { process: Process::start(command), state: state.to_owned() }
 }
 
 fn is_said(said: &[Said], what: impl Fn(&FromNode) -> bool) -> bool {
@@ -154,7 +154,9 @@ fn is_said(said: &[Said], what: impl Fn(&FromNode) -> bool) -> bool {
 fn seen(said: &[Said]) -> usize {
     let has_counts =
         |said: &Said| matches!(said.by_node().says, Some(FromNode::Report(it)) if !it.rules.is_empty());
-    let Some(at) = said.iter().position(|said| said.from == From::Node && has_counts(said)) else { return 0 };
+    let Some(at) = said.iter().position(|said| said.from == From::Node && has_counts(said)) else {
+        return 0;
+    };
     let later = said[at..].iter().filter(|said| said.from == From::Control);
     later.filter(|said| matches!(said.by_control().says, Some(FromControl::Seen(_)))).count()
 }
@@ -162,7 +164,7 @@ fn seen(said: &[Said]) -> usize {
 /// Fills a folder with what this build keeps and says.
 fn write(folder: &Path) {
     let data = tempfile::tempdir().expect("a folder");
-    let mut control = Control::start(data.path());
+    let mut control = ControlProcess::start(data.path());
     fill(control.address, &control.cookie);
     let token = folder.join("token");
     std::fs::copy(control.token_file(), &token).expect("copied");
@@ -266,7 +268,7 @@ fn state(release: &Path) -> tempfile::TempDir {
 /// A control plane on this data, and the cookie of its administrator.
 fn restarted(data: &Path) -> (Process, SocketAddr, String) {
     let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
-    let process = Process::start(Control::command(data, address));
+    let process = Process::start(ControlProcess::command(data, address));
     let cookie = log_in(address);
     (process, address, cookie)
 }

@@ -17,8 +17,4 @@ mod fleet;
 #[cfg(feature = "control")]
 mod peers;
 #[cfg(feature = "control")]
-#[path = "../control/processes.rs"]
-#[allow(dead_code, reason = "the helpers of the tests of the control plane; few of them are needed here")]
-mod processes;
-#[cfg(feature = "control")]
 mod recorder;

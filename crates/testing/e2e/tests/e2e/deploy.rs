@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
+use tollgate_harness::processes::{self, Process};
 use tollgate_testkit::redis::{Options, Redis, free_port};
 use tollgate_testkit::yaml::{self, strings};
 
@@ -317,8 +318,9 @@ async fn the_composed_control_plane_is_joined_by_the_composed_nodes() {
     here.push(("0.0.0.0:8070".to_owned(), format!("127.0.0.1:{port}")));
     let args: Vec<String> =
         strings(&service("control")["command"]).into_iter().map(|arg| translated(arg, &here)).collect();
-    let mut control =
-        Process(Command::new(tollgate::binary()).env_clear().args(args).spawn().expect("it starts"));
+    let mut command = processes::tollgate();
+    command.args(args);
+    let mut control = Process::start(command);
     for name in ["tollgate-1", "tollgate-2"] {
         let mut here = volumes(service(name), folder.path());
         here.push(("control:8070".to_owned(), format!("localhost:{port}")));
@@ -332,20 +334,10 @@ async fn the_composed_control_plane_is_joined_by_the_composed_nodes() {
         let node = start.go();
         let mut ready = String::new();
         while !ready.contains(r#""connected":true"#) {
-            assert!(control.0.try_wait().expect("it was started").is_none(), "the control plane ended");
+            assert!(control.child.try_wait().expect("it was started").is_none(), "the control plane ended");
             ready = http::get(node.http, "/readyz", &[]).await.expect("an answer").body;
             assert!(!ready.contains("certificate"), "{ready}");
         }
-    }
-}
-
-/// A process that is ended when dropped.
-struct Process(std::process::Child);
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        drop(self.0.kill());
-        drop(self.0.wait());
     }
 }
 

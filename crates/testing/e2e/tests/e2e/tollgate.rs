@@ -3,14 +3,15 @@
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
-use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+pub(crate) use tollgate_harness::processes::binary;
 
 /// Longer than any start takes on a busy machine; only a hang reaches it.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -222,26 +223,6 @@ impl Drop for Tollgate {
             println!("the server printed:\n{}", self.printed());
         }
     }
-}
-
-/// The binary under test: `TOLLGATE_BIN`, or the one that cargo built beside this test, made first where it
-/// is missing.
-pub(crate) fn binary() -> &'static Path {
-    static BINARY: OnceLock<PathBuf> = OnceLock::new();
-    BINARY.get_or_init(|| {
-        if let Some(given) = std::env::var_os("TOLLGATE_BIN") {
-            return given.into();
-        }
-        let test = std::env::current_exe().expect("a test has a path");
-        let built = test.ancestors().nth(2).expect("PROFILE/deps/TEST").join("tollgate");
-        if !built.exists() {
-            let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-            let cargo = cargo.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../.."));
-            let built = cargo.args(["build", "--package", "tollgate-server"]).status();
-            assert!(built.expect("cargo").success(), "the build failed");
-        }
-        built
-    })
 }
 
 /// Runs the binary to its end; for commands that do not serve.
