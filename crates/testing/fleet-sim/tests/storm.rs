@@ -41,7 +41,8 @@ enum Event {
     StartHub,
 }
 
-struct World {
+/// The nodes, their control plane, and the messages between them.
+struct ThousandNodes {
     now: Timestamp,
     queue: BinaryHeap<Reverse<(Timestamp, u64)>>,
     events: BTreeMap<u64, Event>,
@@ -72,9 +73,9 @@ fn documents(app: usize, version: u64) -> AppDocuments {
     AppDocuments::new(name, version, documents)
 }
 
-impl World {
+impl ThousandNodes {
     fn new() -> Self {
-        let mut world = Self {
+        let mut fleet = Self {
             now: NOON,
             queue: BinaryHeap::new(),
             events: BTreeMap::new(),
@@ -93,16 +94,16 @@ impl World {
             spreading: Vec::new(),
             took: Vec::new(),
         };
-        world.start_hub();
-        world.after(Duration::from_secs(1), Event::Tick);
+        fleet.start_hub();
+        fleet.after(Duration::from_secs(1), Event::Tick);
         for place in 0..NODES {
             let identity = Identity { node: format!("{place:032x}"), incarnation: 1, secret: vec![7; 32] };
             let settings = AgentSettings::new(identity, format!("n{place}"), Vec::new(), place as u64);
             let (agent, actions) = Agent::start(settings, Start::default(), NOON);
-            world.nodes.push(agent);
-            world.carry_out(place, actions);
+            fleet.nodes.push(agent);
+            fleet.carry_out(place, actions);
         }
-        world
+        fleet
     }
 
     fn after(&mut self, wait: Duration, event: Event) {
@@ -317,57 +318,57 @@ impl World {
 /// Row 154: while nothing else happens, also at the moments at which all nodes report.
 #[test]
 fn a_rule_and_a_block_are_in_force_on_a_thousand_nodes_within_a_second() {
-    let mut world = World::new();
-    let is_quiet = |world: &World| {
+    let mut fleet = ThousandNodes::new();
+    let is_quiet = |fleet: &ThousandNodes| {
         let has_all = |it: &Agent| it.is_connected() && it.state().apps.len() == APPS;
-        world.nodes.iter().all(has_all) && world.arrived.is_empty()
+        fleet.nodes.iter().all(has_all) && fleet.arrived.is_empty()
     };
-    assert!(world.run(Duration::from_secs(60), is_quiet), "the fleet has its rules");
+    assert!(fleet.run(Duration::from_secs(60), is_quiet), "the fleet has its rules");
     for nth in 0..20_u64 {
         let at = Duration::from_millis(1_000 * nth + 137 * nth % 1_000);
-        world.after(at, if nth % 2 == 0 { Event::Publish } else { Event::Block });
+        fleet.after(at, if nth % 2 == 0 { Event::Publish } else { Event::Block });
     }
-    world.run(Duration::from_secs(25), |_| false);
-    let slowest = world.took.iter().max().copied().unwrap_or_default();
-    println!("{} changes, the slowest {slowest:?}", world.took.len());
-    assert_eq!((world.took.len(), world.spreading.len() + world.blocking.len()), (20, 0));
+    fleet.run(Duration::from_secs(25), |_| false);
+    let slowest = fleet.took.iter().max().copied().unwrap_or_default();
+    println!("{} changes, the slowest {slowest:?}", fleet.took.len());
+    assert_eq!((fleet.took.len(), fleet.spreading.len() + fleet.blocking.len()), (20, 0));
     assert!(slowest <= Duration::from_secs(1), "{slowest:?}");
 }
 
 #[test]
 fn a_thousand_nodes_are_back_within_ten_seconds_and_publications_meanwhile_take_two() {
-    let mut world = World::new();
-    let all_are_there = |world: &World| world.nodes.iter().all(Agent::is_connected);
-    assert!(world.run(Duration::from_secs(60), all_are_there), "the fleet starts");
+    let mut fleet = ThousandNodes::new();
+    let all_are_there = |fleet: &ThousandNodes| fleet.nodes.iter().all(Agent::is_connected);
+    assert!(fleet.run(Duration::from_secs(60), all_are_there), "the fleet starts");
     // Every node has every app, and reports come and go.
-    let is_quiet = |world: &World| {
-        world.nodes.iter().all(|it| it.state().apps.len() == APPS) && world.arrived.is_empty()
+    let is_quiet = |fleet: &ThousandNodes| {
+        fleet.nodes.iter().all(|it| it.state().apps.len() == APPS) && fleet.arrived.is_empty()
     };
-    assert!(world.run(Duration::from_secs(60), is_quiet), "the fleet has its rules");
-    world.run(Duration::from_secs(10), |_| false);
+    assert!(fleet.run(Duration::from_secs(60), is_quiet), "the fleet has its rules");
+    fleet.run(Duration::from_secs(10), |_| false);
 
-    world.after(Duration::ZERO, Event::Kill);
-    world.after(Duration::from_secs(1), Event::StartHub);
+    fleet.after(Duration::ZERO, Event::Kill);
+    fleet.after(Duration::from_secs(1), Event::StartHub);
     for nth in 0..40 {
-        world.after(Duration::from_millis(1_100 + 250 * nth), Event::Publish);
+        fleet.after(Duration::from_millis(1_100 + 250 * nth), Event::Publish);
     }
-    let is_gone = |world: &World| world.connected().is_empty();
-    assert!(world.run(Duration::from_secs(1), is_gone), "all streams break");
-    let is_back = |world: &World| world.hub.is_some();
-    assert!(world.run(Duration::from_secs(2), is_back), "the control plane starts again");
-    let since = world.now;
-    assert!(world.run(Duration::from_secs(60), all_are_there), "{} are back", world.connected().len());
-    let back = world.now.since(since);
-    world.run(Duration::from_secs(5), |_| false);
-    let deferred = world.hub.as_ref().map_or(0, Hub::deferred);
-    let slowest = world.took.iter().max().copied().unwrap_or_default();
+    let is_gone = |fleet: &ThousandNodes| fleet.connected().is_empty();
+    assert!(fleet.run(Duration::from_secs(1), is_gone), "all streams break");
+    let is_back = |fleet: &ThousandNodes| fleet.hub.is_some();
+    assert!(fleet.run(Duration::from_secs(2), is_back), "the control plane starts again");
+    let since = fleet.now;
+    assert!(fleet.run(Duration::from_secs(60), all_are_there), "{} are back", fleet.connected().len());
+    let back = fleet.now.since(since);
+    fleet.run(Duration::from_secs(5), |_| false);
+    let deferred = fleet.hub.as_ref().map_or(0, Hub::deferred);
+    let slowest = fleet.took.iter().max().copied().unwrap_or_default();
     println!(
         "{NODES} nodes back after {back:?}, {deferred} sent away; {} publications, the slowest {slowest:?}",
-        world.took.len()
+        fleet.took.len()
     );
     assert!(deferred > 0, "they do not come one by one");
     assert!(back <= Duration::from_secs(10), "{back:?}");
     assert!(back >= Duration::from_secs(4), "200 a second, and not more: {back:?}");
-    assert!(world.took.len() >= 40 && world.spreading.is_empty(), "{} are done", world.took.len());
+    assert!(fleet.took.len() >= 40 && fleet.spreading.is_empty(), "{} are done", fleet.took.len());
     assert!(slowest <= Duration::from_secs(2), "{slowest:?}");
 }

@@ -33,17 +33,26 @@ fn publish(control: &Control, apps: &[AppDocuments]) {
     control.published.send_replace(Arc::new(Published { apps: apps.to_vec() }));
 }
 
-/// Three nodes, each with its state folder.
+/// A control plane that admits every node.
+fn start_control() -> Control {
+    Control::start(LOOPBACK, &Arc::new(ReportsInMemory::default()))
+}
+
+/// A node with its state folder.
+fn start_node(folder: &tempfile::TempDir, name: &str, control: &Control) -> Node {
+    Node::start(&folder.path().join(name), name, NodeOptions::at(control.address))
+}
+
+/// Three of them.
 fn nodes(folder: &tempfile::TempDir, control: &Control) -> Vec<Node> {
-    let node = |name: &str| Node::start(&folder.path().join(name), name, NodeOptions::at(control.address));
-    ["a", "b", "c"].map(node).into()
+    ["a", "b", "c"].map(|name| start_node(folder, name, control)).into()
 }
 
 #[test]
 fn a_publication_is_in_force_on_all_nodes_at_once_and_a_restarted_node_has_it_again() {
     let folder = tempfile::tempdir().unwrap();
     let clock = MonotonicClock::new();
-    let control = Control::start(LOOPBACK, &Arc::new(ReportsInMemory::default()));
+    let control = start_control();
     let mut nodes = nodes(&folder, &control);
     control.wait("three nodes", |nodes| nodes.iter().filter(|node| node.connected).count() == 3);
     let mut took = Vec::new();
@@ -65,7 +74,7 @@ fn a_publication_is_in_force_on_all_nodes_at_once_and_a_restarted_node_has_it_ag
     control.wait("two hold it", |nodes| {
         nodes.iter().filter(|node| node.apps.iter().all(|app| app.acked == Some(21))).count() == 2
     });
-    nodes.insert(0, Node::start(&folder.path().join("a"), "a", NodeOptions::at(control.address)));
+    nodes.insert(0, start_node(&folder, "a", &control));
     control.wait_in_force(3);
     assert!(nodes[0].admits("shop", "user", "ann"));
 }
@@ -73,7 +82,7 @@ fn a_publication_is_in_force_on_all_nodes_at_once_and_a_restarted_node_has_it_ag
 #[test]
 fn a_bad_app_is_rejected_by_name_and_place_while_the_others_move() {
     let folder = tempfile::tempdir().unwrap();
-    let control = Control::start(LOOPBACK, &Arc::new(ReportsInMemory::default()));
+    let control = start_control();
     let nodes = nodes(&folder, &control);
     publish(&control, &[app("hotel", 1, rules("hotel", "5")), app("shop", 1, rules("shop", "5"))]);
     control.wait_in_force(3);
@@ -187,7 +196,7 @@ fn an_open_stream_is_closed_when_its_token_is_revoked_and_the_node_keeps_its_rul
     let shared: Arc<dyn Tokens> = Arc::<Revocable>::clone(&tokens);
     let control = Control::with_tokens(LOOPBACK, &Arc::new(ReportsInMemory::default()), shared);
     publish(&control, &[app("shop", 1, rules("shop", "5"))]);
-    let mut node = Node::start(&folder.path().join("a"), "a", NodeOptions::at(control.address));
+    let mut node = start_node(&folder, "a", &control);
     control.wait_in_force(1);
     tokens.0.store(true, Relaxed);
     node.wait("rejected", |status| {
@@ -221,10 +230,7 @@ fn after_the_end_of_its_token_for_joining_a_node_goes_on_and_comes_back_and_no_o
     let shared: Arc<dyn Tokens> = Arc::<ForJoining>::clone(&tokens);
     let control = Control::with_tokens(LOOPBACK, &Arc::new(ReportsInMemory::default()), shared);
     publish(&control, &[app("shop", 1, rules("shop", "0"))]);
-    let start = |name: &str| {
-        let options = NodeOptions::at(control.address);
-        Node::start(&folder.path().join(name), name, options)
-    };
+    let start = |name: &str| start_node(&folder, name, &control);
     let node = start("a");
     control.wait("it has reported", |nodes| nodes.iter().any(|node| !node.is_new));
     tokens.0.store(true, Relaxed);
@@ -250,7 +256,7 @@ fn the_stream_is_encrypted_and_the_server_must_be_trusted() {
     let authority = Authority::new();
     let stranger = Authority::new();
     let issued = authority.issue("control", 2100);
-    let control = Control::start(LOOPBACK, &Arc::new(ReportsInMemory::default()));
+    let control = start_control();
     let encrypted = control.encrypted(issued.cert.as_bytes(), issued.key.as_bytes());
     publish(&control, &[app("shop", 1, rules("shop", "5"))]);
     let start = |name: &str, pem: String| {
@@ -272,7 +278,7 @@ fn the_stream_is_encrypted_and_the_server_must_be_trusted() {
 #[test]
 fn a_domain_of_the_nodes_own_files_is_not_taken_over_until_the_files_give_it_up() {
     let folder = tempfile::tempdir().unwrap();
-    let control = Control::start(LOOPBACK, &Arc::new(ReportsInMemory::default()));
+    let control = start_control();
     let local = |domain: &str| RuleFile { name: "own.yaml".into(), text: rules(domain, "0").into_yaml() };
     let options = NodeOptions { local: vec![local("shop")], ..NodeOptions::at(control.address) };
     let node = Node::start(&folder.path().join("a"), "a", options);
@@ -294,7 +300,7 @@ fn a_domain_of_the_nodes_own_files_is_not_taken_over_until_the_files_give_it_up(
 #[test]
 fn rules_that_crash_the_parser_hold_up_no_other_app() {
     let folder = tempfile::tempdir().unwrap();
-    let control = Control::start(LOOPBACK, &Arc::new(ReportsInMemory::default()));
+    let control = start_control();
     let parser = rule_files_parser(Options::default());
     let parser: Arc<Parser> = Arc::new(move |files| {
         if files.iter().any(|file| file.text.contains("poison")) {
@@ -315,8 +321,8 @@ fn rules_that_crash_the_parser_hold_up_no_other_app() {
 #[test]
 fn a_command_reaches_its_node_and_is_answered() {
     let folder = tempfile::tempdir().unwrap();
-    let control = Control::start(LOOPBACK, &Arc::new(ReportsInMemory::default()));
-    let _node = Node::start(&folder.path().join("a"), "a", NodeOptions::at(control.address));
+    let control = start_control();
+    let _node = start_node(&folder, "a", &control);
     control.wait("a node", |nodes| nodes.iter().any(|node| node.connected));
     let id = control.fleet.nodes().remove(0).id;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
