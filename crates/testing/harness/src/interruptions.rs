@@ -8,8 +8,9 @@ use tollgate_db::TimeSource;
 /// No transaction has a number as high: so they are not counted.
 const NOT_COUNTED: usize = 1_000_000;
 
-/// Numbers the writing transactions of a control plane while it is told to, and does something before each.
-/// A control plane asks for the time before each transaction, so this is its clock, which stands still.
+/// Numbers the writing transactions of a control plane, from [`Interruptions::begin`] to
+/// [`Interruptions::end`], and does something before each. A control plane asks for the time before each
+/// transaction, so this is its clock, which stands still.
 #[derive(Clone, Debug)]
 pub struct Interruptions(Arc<AtomicUsize>);
 

@@ -1,7 +1,7 @@
 //! Tests that another test of the same binary runs as a process, which ends or is killed in the middle.
 //!
-//! The test of the process is ignored, begins with [`folder`], and prints a mark before each thing that it has
-//! done. Its parent calls [`kill_after`].
+//! The test of the process is ignored, begins with [`folder`], and prints a mark and a text after each thing
+//! that it has done. Its parent calls [`kill_after`].
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -26,8 +26,8 @@ pub fn process(test: &str, folder: &Path) -> Command {
     command
 }
 
-/// Runs a test that never ends, and kills it after it has printed `mark` so many times. Returns the text
-/// behind each mark.
+/// Runs a test that never ends, and kills it once it has printed `count` marks. Returns the text behind each
+/// mark.
 #[must_use]
 pub fn kill_after(count: usize, mark: &str, test: &str, folder: &Path) -> Vec<String> {
     let mut child = process(test, folder).stdout(Stdio::piped()).spawn().expect("a process");

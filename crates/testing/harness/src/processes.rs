@@ -1,5 +1,5 @@
-//! The binary as processes, and clients that speak to them. Every wait is for the thing itself, with a deadline
-//! that only a hang reaches.
+//! The binary as processes, and clients that speak to them. Every wait is for the thing itself, with a
+//! deadline that only a hang reaches.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};

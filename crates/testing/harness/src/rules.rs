@@ -45,7 +45,7 @@ pub fn put(key: &str, base: Option<i64>, rate: i64) -> OpInput {
 /// Puts a rule file.
 ///
 /// # Errors
-/// The text is no rule file.
+/// As [`FileInput::check`], if the text is not a rule file.
 pub fn put_file(domain: &str, base: Option<i64>, text: &str) -> Result<OpInput, ControlError> {
     let file = FileInput { text: text.to_owned(), ..FileInput::default() }.check()?;
     Ok(OpInput { kind: Kind::File, key: domain.to_owned(), base, after: Some(Content::File(file)) })
