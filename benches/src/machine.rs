@@ -31,7 +31,7 @@ pub(crate) fn table() -> Table {
     Table {
         name: "machine",
         title: "Machine and versions".to_owned(),
-        command: "cargo run --release -p tollgate-bench -- machine".to_owned(),
+        command: "cargo run --profile dist -p tollgate-bench -- machine".to_owned(),
         columns: ["what", "which"].map(str::to_owned).to_vec(),
         rows,
         notes: Vec::new(),

@@ -224,7 +224,7 @@ fn show(table: &Table, settings: &Settings) -> anyhow::Result<()> {
 fn with_peers() -> anyhow::Result<()> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = std::process::Command::new(cargo)
-        .args(["run", "--release", "--package", "tollgate-bench", "--features", "peers", "--"])
+        .args(["run", "--profile", "dist", "--package", "tollgate-bench", "--features", "peers", "--"])
         .args(std::env::args_os().skip(1))
         .status()?;
     std::process::exit(status.code().unwrap_or(2));

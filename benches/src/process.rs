@@ -118,14 +118,15 @@ impl Process {
     }
 }
 
-/// The server to measure: the release binary beside this one, built first, or the one that the environment
+/// The server to measure: the binary beside this one, built first, or the one that the environment
 /// names.
 pub(crate) fn built_tollgate() -> anyhow::Result<PathBuf> {
     if let Some(binary) = std::env::var_os(BINARY) {
         return Ok(binary.into());
     }
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo).args(["build", "--release", "--package", "tollgate-server"]).status()?;
+    let status =
+        Command::new(cargo).args(["build", "--profile", "dist", "--package", "tollgate-server"]).status()?;
     ensure!(status.success(), "the server does not build");
     Ok(std::env::current_exe()?.with_file_name("tollgate"))
 }

@@ -69,7 +69,7 @@ impl Settings {
 
     /// The command that makes a table again.
     pub(crate) fn command(&self, what: &str) -> String {
-        let mut command = format!("cargo run --release -p tollgate-bench -- {what}");
+        let mut command = format!("cargo run --profile dist -p tollgate-bench -- {what}");
         if self.smoke {
             command.push_str(" --smoke");
         } else if self.quick {

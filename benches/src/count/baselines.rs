@@ -105,7 +105,7 @@ impl Baselines {
 
     pub(super) fn text(&self) -> String {
         let mut text = String::from(
-            "# Instructions of the hot paths, by build. `cargo run --release -p tollgate-bench -- count --write`\n\
+            "# Instructions of the hot paths, by build. `cargo run --profile dist -p tollgate-bench -- count --write`\n\
              # replaces those of the build that it runs on. docs/performance.md says what may differ.\n",
         );
         for (build, counted) in &self.0 {

@@ -72,12 +72,12 @@ fn the_image_is_built_of_what_there_is() {
                     words.iter().copied().skip_while(|word| word.starts_with("--mount=")).collect();
                 for command in command.split(|word| *word == "&&") {
                     match command {
-                        ["cargo", "build", "--release", "--locked", "--package", package] => {
+                        ["cargo", "build", "--profile", "dist", "--locked", "--package", package] => {
                             let mut packages = packages.iter().filter(|it| it["name"] == *package);
                             let targets = &packages.next().expect("a package")["targets"];
                             let mut targets = targets.as_array().expect("targets").iter();
                             let binary = targets.find(|it| it["kind"][0] == "bin").expect("a binary");
-                            let path = format!("target/release/{}", binary["name"].as_str().expect("a name"));
+                            let path = format!("target/dist/{}", binary["name"].as_str().expect("a name"));
                             made.entry(stage.clone()).or_default().push(path);
                         }
                         ["cp", source, to] => {

@@ -17,9 +17,9 @@ fn the_workflows_run_the_same_test_as_people_and_files_that_there_are() {
         (
             "release.yml",
             &[
-                "cargo build --release --locked",
+                "cargo build --profile dist --locked",
                 "./test release",
-                "deploy/package target/release/tollgate",
+                "deploy/package target/dist/tollgate",
                 "cargo deb --no-build",
             ],
         ),
@@ -121,12 +121,9 @@ fn the_steps_of_a_release_make_an_archive_with_its_checksum_for_the_tag_of_this_
                 .expect("a link");
         }
     }
-    std::fs::create_dir_all(checkout.path().join("target/release")).expect("a folder");
-    std::os::unix::fs::symlink(
-        env!("CARGO_BIN_EXE_tollgate"),
-        checkout.path().join("target/release/tollgate"),
-    )
-    .expect("a link");
+    std::fs::create_dir_all(checkout.path().join("target/dist")).expect("a folder");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_tollgate"), checkout.path().join("target/dist/tollgate"))
+        .expect("a link");
     packaged(&checkout.path().join("target/package"));
     std::fs::write(checkout.path().join("target/package/tollgate.deb"), "a package").expect("written");
     assert_eq!(run(&step("Archive"), checkout.path(), tag), (true, String::new()));

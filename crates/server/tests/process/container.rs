@@ -53,7 +53,7 @@ fn log_of(server: Server) -> String {
 #[test]
 fn the_image_serves_every_port_that_it_exposes_and_is_healthy_while_it_is_ready() {
     let text = dockerfile();
-    assert!(text.contains("CARGO_PROFILE_RELEASE_STRIP=symbols"));
+    assert!(text.contains("CARGO_PROFILE_DIST_STRIP=symbols"));
     assert_eq!(words(&text, "ENTRYPOINT"), ["tollgate"]);
     let exposed = text.lines().find_map(|line| line.strip_prefix("EXPOSE ")).expect("ports");
     let variables = variables(&text);

@@ -8,12 +8,13 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tollgate_buffers::recycle;
 use tollgate_human_text::lossy;
-use tollgate_limiter::{Answer, Descriptor, Entry, Kind, MAX_IN_FLIGHT, Patience, Request, Scratch};
+use tollgate_limiter::{Answer, Descriptor, Entry, Kind, Patience, Request, Scratch};
 use tollgate_store::Store;
 
 use crate::arguments::{Arguments, permits};
 use crate::degraded;
 use crate::parse::Span;
+use crate::pending::Pending;
 use crate::reply::{Reply, saturate};
 use crate::stats::Counts;
 use crate::time_unit::TimeUnit;
@@ -29,10 +30,7 @@ const NO_LIMIT: i64 = -1;
 /// Commands that wait to be decided, and buffers that are kept from batch to batch.
 #[derive(Debug, Default)]
 pub(crate) struct Checks {
-    /// The arguments of all commands.
-    spans: Vec<Span>,
-    /// Where those of each command end in `spans`.
-    ends: Vec<usize>,
+    pending: Pending<()>,
     /// Empty between commands; kept for its capacity.
     entries: Vec<Entry<'static>>,
 }
@@ -40,23 +38,17 @@ pub(crate) struct Checks {
 impl Checks {
     #[inline]
     pub(crate) const fn is_empty(&self) -> bool {
-        self.ends.is_empty()
+        self.pending.is_empty()
     }
 
     /// Adds a command.
     pub(crate) fn push(&mut self, arguments: Arguments<'_>) -> Pushed {
-        if self.ends.len() >= MAX_IN_FLIGHT {
-            return Pushed::Full;
-        }
-        self.spans.extend_from_slice(arguments.spans());
-        self.ends.push(self.spans.len());
-        Pushed::Added
+        self.pending.push(arguments, ())
     }
 
     /// Forgets all commands.
     pub(crate) fn clear(&mut self) {
-        self.spans.clear();
-        self.ends.clear();
+        self.pending.clear();
     }
 
     /// Decides all commands, which were read from `input`, and writes their replies.
@@ -66,7 +58,7 @@ impl Checks {
         scratch: &mut Scratch,
         turn: &mut Turn<'_, S>,
     ) {
-        if turn.limiter().store().is_remote() && self.ends.len() > 1 {
+        if turn.limiter().store().is_remote() && self.pending.len() > 1 {
             self.decide_concurrently(input, turn).await;
         } else {
             self.decide_in_turn(input, scratch, turn).await;
@@ -81,10 +73,7 @@ impl Checks {
         scratch: &mut Scratch,
         turn: &mut Turn<'_, S>,
     ) {
-        let mut start = 0;
-        for &end in &self.ends {
-            let arguments = Arguments::new(input, &self.spans[start..end]);
-            start = end;
+        for (arguments, ()) in self.pending.commands(input) {
             let mut entries = recycle(std::mem::take(&mut self.entries));
             match Check::parse(arguments, &mut entries) {
                 Err(message) => turn.fail(Reason::Invalid, message),
@@ -98,22 +87,18 @@ impl Checks {
     async fn decide_concurrently<S: Store>(&self, input: &[u8], turn: &mut Turn<'_, S>) {
         let Turn { context, peer, presence, now, .. } = *turn;
         let is_resp3 = turn.reply.is_resp3;
-        let starts = std::iter::once(0).chain(self.ends.iter().copied());
-        let decisions = starts.zip(&self.ends).map(|(start, end)| {
-            let arguments = Arguments::new(input, &self.spans[start..*end]);
-            async move {
-                let mut out = Vec::new();
-                let mut entries = Vec::new();
-                let reply = Reply { out: &mut out, is_resp3 };
-                let mut turn = Turn { context, peer, presence, now, reply, counts: Counts::default() };
-                match Check::parse(arguments, &mut entries) {
-                    Err(message) => turn.fail(Reason::Invalid, message),
-                    Ok(check) => check.decide(&entries, &mut Scratch::new(), &mut turn).await,
-                }
-                let counts = turn.counts;
-                let now = turn.now;
-                (out, counts, now)
+        let decisions = self.pending.commands(input).map(|(arguments, ())| async move {
+            let mut out = Vec::new();
+            let mut entries = Vec::new();
+            let reply = Reply { out: &mut out, is_resp3 };
+            let mut turn = Turn { context, peer, presence, now, reply, counts: Counts::default() };
+            match Check::parse(arguments, &mut entries) {
+                Err(message) => turn.fail(Reason::Invalid, message),
+                Ok(check) => check.decide(&entries, &mut Scratch::new(), &mut turn).await,
             }
+            let counts = turn.counts;
+            let now = turn.now;
+            (out, counts, now)
         });
         for (out, counts, now) in join_all(decisions).await {
             turn.now = turn.now.max(now);

@@ -15,6 +15,7 @@ mod connection;
 mod context;
 mod degraded;
 mod parse;
+mod pending;
 mod reply;
 mod session;
 mod settings;

@@ -5,13 +5,13 @@
 use std::borrow::Cow;
 
 use tollgate_human_text::lossy;
-use tollgate_limiter::{Descriptor, Entry, MAX_IN_FLIGHT, Request, Scratch, SlotAnswer, SlotId};
+use tollgate_limiter::{Descriptor, Entry, Request, Scratch, SlotAnswer, SlotId};
 use tollgate_store::Store;
 
 use crate::arguments::Arguments;
 use crate::command::SlotAction;
 use crate::degraded;
-use crate::parse::Span;
+use crate::pending::Pending;
 use crate::reply::{Reply, saturate};
 use crate::time_unit::TimeUnit;
 use crate::turn::{Pushed, Turn};
@@ -25,33 +25,22 @@ const NO_LIMIT: i64 = -1;
 
 /// Commands that wait to be carried out, in their order: a release may be about a slot acquired just before.
 #[derive(Debug, Default)]
-pub(crate) struct SlotCommands {
-    /// The arguments of all commands.
-    spans: Vec<Span>,
-    /// Where those of each command end in `spans`, and what it does.
-    ends: Vec<(usize, SlotAction)>,
-}
+pub(crate) struct SlotCommands(Pending<SlotAction>);
 
 impl SlotCommands {
     #[inline]
     pub(crate) const fn is_empty(&self) -> bool {
-        self.ends.is_empty()
+        self.0.is_empty()
     }
 
     /// Adds a command.
     pub(crate) fn push(&mut self, action: SlotAction, arguments: Arguments<'_>) -> Pushed {
-        if self.ends.len() >= MAX_IN_FLIGHT {
-            return Pushed::Full;
-        }
-        self.spans.extend_from_slice(arguments.spans());
-        self.ends.push((self.spans.len(), action));
-        Pushed::Added
+        self.0.push(arguments, action)
     }
 
     /// Forgets all commands.
     pub(crate) fn clear(&mut self) {
-        self.spans.clear();
-        self.ends.clear();
+        self.0.clear();
     }
 
     /// Carries out all commands, which were read from `input`, and writes their replies.
@@ -61,10 +50,7 @@ impl SlotCommands {
         scratch: &mut Scratch,
         turn: &mut Turn<'_, S>,
     ) {
-        let mut start = 0;
-        for &(end, action) in &self.ends {
-            let arguments = Arguments::new(input, &self.spans[start..end]);
-            start = end;
+        for (arguments, action) in self.0.commands(input) {
             let mut entries = Vec::new();
             match SlotCommand::parse(action, arguments, &mut entries) {
                 Err(message) => turn.fail(Reason::Invalid, message),

@@ -48,14 +48,24 @@ impl Control {
         self.attempts.succeeded(from.ip, ""); // only wrong codes are attempts
         let name = checked(name, password, Some(again))?;
         let hash = self.passwords.hash(password).await?;
+        let code = code.to_owned();
+        let user = move |tx: &mut dyn Tx, ip: &str| setup::first_admin(tx, ip, &code, &name, &hash);
+        self.begin_login(from, user).await
+    }
+
+    /// Begins a login of the user that `user` returns, given the address. Returns the secret of the cookie.
+    async fn begin_login(
+        &self,
+        from: Origin<'_>,
+        user: impl Fn(&mut dyn Tx, &str) -> Result<User, ControlError> + Send + 'static,
+    ) -> Result<String, ControlError> {
         let cookie = secret()?;
         let ip = from.ip.to_owned();
         let agent = agent_name(from);
-        let code = code.to_owned();
         let given = cookie.clone();
         let request = from.request_id.to_owned();
         let work = move |tx: &mut dyn Tx| {
-            let user = setup::first_admin(tx, &ip, &code, &name, &hash)?;
+            let user = user(tx, &ip)?;
             logins::begin(tx, &acting(&user, &ip, &request), &agent, &given)
         };
         self.db.write(work).await?;
@@ -275,18 +285,9 @@ impl Control {
         self.attempts.succeeded(from.ip, ""); // only wrong codes are attempts
         checked(&user.name, password, Some(again))?;
         let hash = self.passwords.hash(password).await?;
-        let cookie = secret()?;
-        let ip = from.ip.to_owned();
-        let agent = agent_name(from);
         let code = code.to_owned();
-        let given = cookie.clone();
-        let request = from.request_id.to_owned();
-        let work = move |tx: &mut dyn Tx| {
-            let user = links::redeem(tx, &ip, &code, &hash, held)?;
-            logins::begin(tx, &acting(&user, &ip, &request), &agent, &given)
-        };
-        self.db.write(work).await?;
-        Ok(cookie)
+        let user = move |tx: &mut dyn Tx, ip: &str| links::redeem(tx, ip, &code, &hash, held);
+        self.begin_login(from, user).await
     }
 
     /// Changes the actor's own password, which ends all other logins. Needs a login, and the password of now.

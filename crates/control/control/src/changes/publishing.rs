@@ -79,17 +79,7 @@ pub fn publish_by(
     event(tx, actor, id, "publish", "")?;
     let documents = put_in_force(tx, actor, &app, &before, plan)?;
     let change = get(tx, actor, id)?;
-    let note = Note {
-        action: "change.publish",
-        target: app.name.clone(),
-        app: Some(&app.name),
-        before: Some(json!({"version": app.version})),
-        after: Some(json!({
-            "version": app.next(), "published": change.shown(), "changes": sides(&before.ops),
-        })),
-        reason: &change.comment,
-    };
-    audit::append(tx, actor, note)?;
+    note_published(tx, actor, &app, &change, &before.ops)?;
     Ok(Committed { value: change, documents: Some(documents) })
 }
 
@@ -291,20 +281,29 @@ fn within_caps(tx: &mut dyn Tx, app: &App, ops: &[ChangeOp]) -> Result<(), Contr
     Ok(())
 }
 
+/// The entry of the audit of a change set, whose operations were `ops` before it was published.
+fn note_published(
+    tx: &mut dyn Tx,
+    actor: &Actor,
+    app: &App,
+    change: &ChangeSet,
+    ops: &[ChangeOp],
+) -> Result<(), ControlError> {
+    let note = Note {
+        action: "change.publish",
+        target: app.name.clone(),
+        app: Some(&app.name),
+        before: Some(json!({"version": app.version})),
+        after: Some(json!({"version": app.next(), "published": change.shown(), "changes": sides(ops)})),
+        reason: &change.comment,
+    };
+    audit::append(tx, actor, note)
+}
+
 /// The entry of the audit of a change that was made in one call: for one rule with its content.
 fn note_direct(tx: &mut dyn Tx, actor: &Actor, app: &App, change: &ChangeSet) -> Result<(), ControlError> {
     let [op] = &*change.ops else {
-        let note = Note {
-            action: "change.publish",
-            target: app.name.clone(),
-            app: Some(&app.name),
-            before: Some(json!({"version": app.version})),
-            after: Some(json!({
-                "version": app.next(), "published": change.shown(), "changes": sides(&change.ops),
-            })),
-            reason: &change.comment,
-        };
-        return audit::append(tx, actor, note);
+        return note_published(tx, actor, app, change, &change.ops);
     };
     let action = match (op.kind, &op.before, &op.after) {
         (Kind::TableRule, None, _) => "rule.create",

@@ -188,17 +188,7 @@ impl Place {
     /// Whether the caller has its slots; if not, `waker` is woken then.
     pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Result<(), EnterError>> {
         let shared = &self.room.shared;
-        let mut queue = shared.waiting.lock();
-        let waiter = self.ticket.and_then(|ticket| queue.waiter(ticket));
-        if let Some(in_line) = waiter.and_then(Waiter::in_line_mut) {
-            let old = in_line.waker.replace(waker.clone());
-            drop(queue);
-            drop(old); // it may be the last of a task
-            return Poll::Pending;
-        }
-        let waiter = self.ticket.take().and_then(|ticket| queue.collect(ticket));
-        drop(queue);
-        Poll::Ready(match waiter.map(|waiter| waiter.state) {
+        shared.waiting.poll(&mut self.ticket, waker).map(|waiter| match waiter.map(|waiter| waiter.state) {
             Some(Standing::Served(_)) => Ok(()),
             _ => Err(EnterError::NeverFits { limit: shared.limit() }),
         })

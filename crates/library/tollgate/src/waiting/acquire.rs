@@ -296,16 +296,10 @@ impl<S: States, C: Clock> Engine<S, C> {
 impl<S: States, C: Clock> Place<S, C> {
     /// Whether the turn has come; if not, `waker` is woken at the turn.
     pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Result<Taken, AcquireError>> {
-        let mut queue = self.engine.waiting.lock();
-        let waiter = self.ticket.and_then(|ticket| queue.waiter(ticket));
-        if let Some(in_line) = waiter.and_then(Waiter::in_line_mut) {
-            let old = in_line.waker.replace(waker.clone());
-            drop(queue);
-            drop(old); // it may be the last of a task
-            return Poll::Pending;
-        }
-        let waiter = self.ticket.take().and_then(|ticket| queue.collect(ticket));
-        drop(queue);
+        let waiter = match self.engine.waiting.poll(&mut self.ticket, waker) {
+            Poll::Ready(waiter) => waiter,
+            Poll::Pending => return Poll::Pending,
+        };
         let Some(Waiter { state, .. }) = waiter else {
             return Poll::Ready(Err(AcquireError::Reconfigured)); // never: it is collected here and in drop
         };

@@ -3,13 +3,14 @@
 use std::mem::take;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
-use std::task::Waker;
+use std::task::{Poll, Waker};
 
 use parking_lot::{Mutex, MutexGuard};
 
 use tollgate_core::{Clock, Timestamp};
 
-use super::queue::Queue;
+use super::queue::{Queue, Ticket};
+use super::waiter::Waiter;
 #[cfg(feature = "tokio")]
 use crate::tokio_clock::TokioClock as RealTime;
 #[cfg(not(feature = "tokio"))]
@@ -64,6 +65,20 @@ impl Waiting {
     #[cfg(test)]
     pub(crate) fn is_locked(&self) -> bool {
         self.queue.is_locked()
+    }
+
+    /// Takes the waiter of `ticket` out once it stands in no line any more; until then, `waker` is woken when
+    /// that happens. `None` if there is no such waiter; the ticket is used up.
+    pub(crate) fn poll(&self, ticket: &mut Option<Ticket>, waker: &Waker) -> Poll<Option<Waiter>> {
+        let mut queue = self.lock();
+        let waiter = ticket.and_then(|ticket| queue.waiter(ticket));
+        if let Some(in_line) = waiter.and_then(Waiter::in_line_mut) {
+            let old = in_line.waker.replace(waker.clone());
+            drop(queue);
+            drop(old); // it may be the last of a task
+            return Poll::Pending;
+        }
+        Poll::Ready(ticket.take().and_then(|ticket| queue.collect(ticket)))
     }
 
     pub(crate) fn lock(&self) -> Locked<'_> {
