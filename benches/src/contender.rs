@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// The implementation that decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Kind {
+pub(crate) enum ContenderKind {
     /// Our memory store, one take a call.
     Tollgate,
     /// Our memory store, sixteen takes a call, one clock read each.
@@ -36,7 +36,7 @@ pub(crate) enum Kind {
     FloorBatch,
 }
 
-impl Kind {
+impl ContenderKind {
     /// As tables call it.
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -87,17 +87,17 @@ pub(crate) trait Contender: Send + Sync {
 }
 
 /// A contender ready to decide for up to `keys` keys; `None` if this build does not include it.
-pub(crate) fn make(kind: Kind, allowance: Allowance, keys: u64) -> Option<Box<dyn Contender>> {
+pub(crate) fn make(kind: ContenderKind, allowance: Allowance, keys: u64) -> Option<Box<dyn Contender>> {
     match kind {
-        Kind::Tollgate => Some(Box::new(tollgate::Tollgate::token_bucket(allowance)?)),
-        Kind::TollgateBatch => {
+        ContenderKind::Tollgate => Some(Box::new(tollgate::Tollgate::token_bucket(allowance)?)),
+        ContenderKind::TollgateBatch => {
             Some(Box::new(tollgate::Batches(tollgate::Tollgate::token_bucket(allowance)?)))
         }
-        Kind::TollgateFixedWindow => Some(Box::new(tollgate::Tollgate::fixed_window(allowance)?)),
-        Kind::TollgateUnkeyed => Some(Box::new(tollgate::Unkeyed::new(allowance)?)),
-        Kind::TollgateKeyed => Some(Box::new(tollgate::Keyed::new(allowance)?)),
-        Kind::Floor => Some(Box::new(floor::Floor::new(allowance, keys))),
-        Kind::FloorBatch => Some(Box::new(floor::Batches(floor::Floor::new(allowance, keys)))),
+        ContenderKind::TollgateFixedWindow => Some(Box::new(tollgate::Tollgate::fixed_window(allowance)?)),
+        ContenderKind::TollgateUnkeyed => Some(Box::new(tollgate::Unkeyed::new(allowance)?)),
+        ContenderKind::TollgateKeyed => Some(Box::new(tollgate::Keyed::new(allowance)?)),
+        ContenderKind::Floor => Some(Box::new(floor::Floor::new(allowance, keys))),
+        ContenderKind::FloorBatch => Some(Box::new(floor::Batches(floor::Floor::new(allowance, keys)))),
         #[cfg(feature = "peers")]
         peer => peers::make(peer, allowance, keys),
         #[cfg(not(feature = "peers"))]

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use self::plane::{Client, Plane};
+use self::plane::{ConsoleClient, Plane};
 use self::simulated::Fleet;
 use crate::process::built_tollgate;
 use crate::report::{Table, figure};
@@ -143,7 +143,7 @@ fn pages_without_rules(plane: &Plane) -> anyhow::Result<Vec<String>> {
 }
 
 /// Lists, searches, one change, its difference, history and limited keys, one request after another.
-fn of_many(client: &Client, sizes: &Sizes) -> anyhow::Result<Vec<Vec<String>>> {
+fn of_many(client: &ConsoleClient, sizes: &Sizes) -> anyhow::Result<Vec<Vec<String>>> {
     let asks = |path: &dyn Fn(usize) -> String| -> anyhow::Result<Vec<f64>> {
         (0..sizes.asks).map(|n| client.time("GET", &path(n), None)).collect()
     };
@@ -204,7 +204,7 @@ fn with_users(plane: &Plane, sizes: &Sizes) -> anyhow::Result<Vec<String>> {
 }
 
 /// Changes until they are in force on simulated nodes, and what their reports cost.
-fn of_fleet(plane: &Plane, client: &Client, sizes: &Sizes) -> anyhow::Result<Vec<Vec<String>>> {
+fn of_fleet(plane: &Plane, client: &ConsoleClient, sizes: &Sizes) -> anyhow::Result<Vec<Vec<String>>> {
     let nodes = sizes.nodes;
     let rules = sizes.rules;
     let (fleet, took) = timed(|| -> anyhow::Result<Fleet> {
@@ -251,7 +251,7 @@ fn of_fleet(plane: &Plane, client: &Client, sizes: &Sizes) -> anyhow::Result<Vec
 fn of_three(
     binary: &std::path::Path,
     plane: &Plane,
-    client: &Client,
+    client: &ConsoleClient,
     folder: &std::path::Path,
     sizes: &Sizes,
 ) -> anyhow::Result<Vec<Vec<String>>> {

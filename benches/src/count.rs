@@ -14,8 +14,8 @@ use std::path::PathBuf;
 
 use anyhow::ensure;
 
-use self::baselines::{Baselines, Build, Verdict};
-use crate::contender::Kind;
+use self::baselines::{BaselineVerdict, Baselines, Build};
+use crate::contender::ContenderKind;
 use crate::instructions::Decide;
 use crate::machine::first_line_of;
 use crate::report::figure;
@@ -48,15 +48,15 @@ pub(crate) struct Counted {
 }
 
 /// The paths in this process.
-const PATHS: [(&str, Kind, bool); 8] = [
-    ("floor", Kind::Floor, false),
-    ("store, admitted", Kind::Tollgate, false),
-    ("store, denied", Kind::Tollgate, true),
-    ("store, fixed window", Kind::TollgateFixedWindow, false),
-    ("library, one limiter, admitted", Kind::TollgateUnkeyed, false),
-    ("library, one limiter, denied", Kind::TollgateUnkeyed, true),
-    ("library, by key, admitted", Kind::TollgateKeyed, false),
-    ("library, by key, denied", Kind::TollgateKeyed, true),
+const PATHS: [(&str, ContenderKind, bool); 8] = [
+    ("floor", ContenderKind::Floor, false),
+    ("store, admitted", ContenderKind::Tollgate, false),
+    ("store, denied", ContenderKind::Tollgate, true),
+    ("store, fixed window", ContenderKind::TollgateFixedWindow, false),
+    ("library, one limiter, admitted", ContenderKind::TollgateUnkeyed, false),
+    ("library, one limiter, denied", ContenderKind::TollgateUnkeyed, true),
+    ("library, by key, admitted", ContenderKind::TollgateKeyed, false),
+    ("library, by key, denied", ContenderKind::TollgateKeyed, true),
 ];
 
 /// Rules that hold for every compiler: a path, another one, and the most that the first may be of the second.
@@ -82,7 +82,7 @@ impl Count {
         let text = std::fs::read_to_string(&self.baselines).unwrap_or_default();
         let mut baselines = Baselines::parse(&text)?;
         let known = baselines.of(&build);
-        let usual = |name: &str, count| !matches!(known.judge(name, count), Verdict::Outside { .. });
+        let usual = |name: &str, count| !matches!(known.judge(name, count), BaselineVerdict::Outside { .. });
         counted.extend(servers::count(settings, usual)?);
         if self.write {
             baselines.put(build, &counted);
@@ -103,16 +103,16 @@ fn judge(baselines: &Baselines, build: &Build, counted: &[Counted]) -> anyhow::R
     for Counted { name, instructions } in counted {
         let verdict = found.judge(name, *instructions);
         let (baseline, says) = match verdict {
-            Verdict::Within { baseline, change } => {
+            BaselineVerdict::Within { baseline, change } => {
                 passed += 1;
                 (figure(baseline), format!("{:+.1} %", change * 100.0))
             }
-            Verdict::Outside { baseline, change, most } => {
+            BaselineVerdict::Outside { baseline, change, most } => {
                 failed += 1;
                 let says = format!("{:+.1} %: FAILED, at most ±{:.0} %", change * 100.0, most * 100.0);
                 (figure(baseline), says)
             }
-            Verdict::Unknown => {
+            BaselineVerdict::Unknown => {
                 skipped += 1;
                 ("–".to_owned(), String::new())
             }

@@ -2,7 +2,7 @@
 
 use crate::process::built_tollgate;
 use crate::report::{Spread, Table, figure};
-use crate::responder::Kind;
+use crate::responder::ResponderKind;
 use crate::settings::Settings;
 use crate::surfaces::{Contender, Runs, Shape, check, command, measure, tollgate};
 
@@ -19,9 +19,9 @@ pub(crate) fn run(settings: &Settings) -> anyhow::Result<Table> {
     let binary = built_tollgate()?;
     let mut contenders = Vec::new();
     for (scheme, name, echo, ask) in [
-        ("resp", "Redis protocol", Kind::Tokio, command(crate::resp::ADMIT)),
-        ("http", "HTTP/1.1", Kind::Hyper, check()),
-        ("grpc", "gRPC", Kind::Tonic, check()),
+        ("resp", "Redis protocol", ResponderKind::Tokio, command(crate::resp::ADMIT)),
+        ("http", "HTTP/1.1", ResponderKind::Hyper, check()),
+        ("grpc", "gRPC", ResponderKind::Tonic, check()),
     ] {
         settings.say(&format!("echo: {name}"));
         let ours = tollgate(&binary, folder.path(), scheme, u32::MAX, &[])?;

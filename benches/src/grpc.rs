@@ -62,7 +62,7 @@ pub(crate) fn run(settings: &Settings) -> anyhow::Result<Vec<Table>> {
 }
 
 fn table(
-    servers: &[servers::Server],
+    servers: &[servers::GrpcServer],
     runs: Vec<Runs>,
     connections: usize,
     streams: usize,

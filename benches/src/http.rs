@@ -49,7 +49,7 @@ pub(crate) fn run(settings: &Settings) -> anyhow::Result<Table> {
         contenders.push(Contender { name: name.to_owned(), process, scheme: "http", path, ask, keys });
     };
     // The ceiling is asked the same, and answers after it has read it.
-    for kind in [responder::Kind::Hyper, responder::Kind::HyperJson] {
+    for kind in [responder::ResponderKind::Hyper, responder::ResponderKind::HyperJson] {
         add(kind.name(), "", check(), MANY, kind.start()?);
     }
     if settings.has("throttlecrab-server") {

@@ -7,7 +7,7 @@ use std::sync::Barrier;
 
 use anyhow::ensure;
 
-use crate::contender::{Allowance, Contender, Kind, make};
+use crate::contender::{Allowance, Contender, ContenderKind, make};
 use crate::report::{Spread as Runs, Table, figure};
 use crate::requests::{Requests, Spread, write_key};
 use crate::settings::Settings;
@@ -61,7 +61,7 @@ const UNKEYED: [Case; 3] = [
 
 /// Measures every case for every contender; the first of `kinds` is the reference.
 pub(crate) fn run(settings: &Settings) -> anyhow::Result<Vec<Table>> {
-    use Kind::{
+    use ContenderKind::{
         Floor, FloorBatch, Governor, GovernorUnkeyed, Limitador, Throttlecrab, ThrottlecrabLocked, Tollgate,
         TollgateBatch, TollgateFixedWindow, TollgateUnkeyed,
     };
@@ -80,7 +80,7 @@ fn table(
     name: &'static str,
     title: &str,
     cases: &[Case],
-    kinds: &[Kind],
+    kinds: &[ContenderKind],
     settings: &Settings,
 ) -> anyhow::Result<Table> {
     let mut columns = vec!["ns per decision".to_owned()];
@@ -99,8 +99,9 @@ fn table(
         }
         last = Some(case);
         let results = measure(case, &contenders, settings)?;
-        let runs_of =
-            |kind: &Kind| results.iter().find(|(measured, _)| measured == kind).map(|(_, runs)| *runs);
+        let runs_of = |kind: &ContenderKind| {
+            results.iter().find(|(measured, _)| measured == kind).map(|(_, runs)| *runs)
+        };
         let first = kinds.first().and_then(runs_of).map(|runs| runs.median);
         columns.push(case.heading.to_owned());
         for (at, (row, kind)) in rows.iter_mut().zip(kinds).enumerate() {
@@ -127,15 +128,15 @@ fn cell(runs: Option<Runs>, first: Option<f64>) -> String {
 }
 
 /// Whether a contender can take part within a reasonable time and memory.
-fn takes_part(kind: Kind, case: &Case) -> bool {
-    kind != Kind::Limitador || case.keys <= 1_000_000
+fn takes_part(kind: ContenderKind, case: &Case) -> bool {
+    kind != ContenderKind::Limitador || case.keys <= 1_000_000
 }
 
 /// A pass of `kind` in a case of `keys` keys is this many decisions.
-fn pass_length(kind: Kind, keys: u64, settings: &Settings) -> usize {
+fn pass_length(kind: ContenderKind, keys: u64, settings: &Settings) -> usize {
     let whole: usize = settings.size(1 << 20, 1 << 18, 1 << 12);
     match (kind, keys) {
-        (Kind::Limitador, _) => whole / 64,
+        (ContenderKind::Limitador, _) => whole / 64,
         // Small enough to stay in the cache beside the table, as a caller's own key would.
         (_, ..=1_000) => 4_096,
         _ => whole,
@@ -143,9 +144,13 @@ fn pass_length(kind: Kind, keys: u64, settings: &Settings) -> usize {
 }
 
 /// All contenders that take part, with all keys known.
-fn ready(case: &Case, kinds: &[Kind], settings: &Settings) -> Vec<(Kind, Box<dyn Contender>)> {
+fn ready(
+    case: &Case,
+    kinds: &[ContenderKind],
+    settings: &Settings,
+) -> Vec<(ContenderKind, Box<dyn Contender>)> {
     let kinds = kinds.iter().copied().filter(|kind| settings.wants(*kind) && takes_part(*kind, case));
-    let contenders: Vec<(Kind, Box<dyn Contender>)> =
+    let contenders: Vec<(ContenderKind, Box<dyn Contender>)> =
         kinds.filter_map(|kind| Some((kind, make(kind, case.allowance, case.keys)?))).collect();
     for (_, contender) in &contenders {
         prepare(contender.as_ref(), case.keys, case.allowance);
@@ -155,9 +160,9 @@ fn ready(case: &Case, kinds: &[Kind], settings: &Settings) -> Vec<(Kind, Box<dyn
 
 fn measure(
     case: &Case,
-    contenders: &[(Kind, Box<dyn Contender>)],
+    contenders: &[(ContenderKind, Box<dyn Contender>)],
     settings: &Settings,
-) -> anyhow::Result<Vec<(Kind, Runs)>> {
+) -> anyhow::Result<Vec<(ContenderKind, Runs)>> {
     let longest =
         contenders.iter().map(|(kind, _)| pass_length(*kind, case.keys, settings)).max().unwrap_or(0);
     let mut requests: Vec<Requests> = (0..case.threads as u64)

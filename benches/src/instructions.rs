@@ -8,30 +8,30 @@ use std::process::Command;
 
 use anyhow::{Context as _, ensure};
 
-use crate::contender::{Allowance, Contender, Kind, make};
+use crate::contender::{Allowance, Contender, ContenderKind, make};
 use crate::in_process::prepare;
 use crate::report::{Table, figure};
 use crate::requests::{Requests, Spread};
 use crate::settings::Settings;
 
-const KINDS: [Kind; 10] = [
-    Kind::Governor,
-    Kind::Throttlecrab,
-    Kind::Limitador,
-    Kind::Floor,
-    Kind::FloorBatch,
-    Kind::Tollgate,
-    Kind::TollgateFixedWindow,
-    Kind::TollgateBatch,
-    Kind::GovernorUnkeyed,
-    Kind::TollgateUnkeyed,
+const KINDS: [ContenderKind; 10] = [
+    ContenderKind::Governor,
+    ContenderKind::Throttlecrab,
+    ContenderKind::Limitador,
+    ContenderKind::Floor,
+    ContenderKind::FloorBatch,
+    ContenderKind::Tollgate,
+    ContenderKind::TollgateFixedWindow,
+    ContenderKind::TollgateBatch,
+    ContenderKind::GovernorUnkeyed,
+    ContenderKind::TollgateUnkeyed,
 ];
 
 /// One contender: a number of passes over the same requests for a number of keys.
 #[derive(clap::Args)]
 pub(crate) struct Decide {
     /// The implementation to measure.
-    pub(crate) kind: Kind,
+    pub(crate) kind: ContenderKind,
     /// Number of passes.
     pub(crate) passes: u64,
     #[arg(long, default_value_t = 1_000)]
@@ -111,7 +111,7 @@ pub(crate) fn run(settings: &Settings) -> anyhow::Result<Vec<Table>> {
             settings.say(&format!("instructions: {}{}", kind.word(), if denied { ", denied" } else { "" }));
             let keys = settings.size(1_000, 1_000, 20);
             let most = settings.size(50, 50, 1);
-            let passes = if kind == Kind::Limitador { most.min(2) } else { most };
+            let passes = if kind == ContenderKind::Limitador { most.min(2) } else { most };
             row.push(figure(Decide { kind, passes, keys, of_it: 1, denied }.count()?));
         }
         rows.push(row);

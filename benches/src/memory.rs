@@ -9,19 +9,25 @@ use std::process::Command;
 use anyhow::{Context as _, ensure};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::contender::{Allowance, Kind, make};
+use crate::contender::{Allowance, ContenderKind, make};
 use crate::in_process::populate;
 use crate::report::{Spread, Table, figure};
 use crate::requests::write_key;
 use crate::settings::Settings;
 
-const KINDS: [Kind; 5] = [Kind::Governor, Kind::Throttlecrab, Kind::Limitador, Kind::Floor, Kind::Tollgate];
+const KINDS: [ContenderKind; 5] = [
+    ContenderKind::Governor,
+    ContenderKind::Throttlecrab,
+    ContenderKind::Limitador,
+    ContenderKind::Floor,
+    ContenderKind::Tollgate,
+];
 
 /// One contender, filled up to this number of keys.
 #[derive(clap::Args)]
 pub(crate) struct Grow {
     /// The implementation to measure.
-    kind: Kind,
+    kind: ContenderKind,
     /// Number of keys.
     keys: u64,
     /// Time every single decision too.
@@ -93,7 +99,7 @@ pub(crate) fn run(settings: &Settings) -> anyhow::Result<Table> {
     let mut rows = Vec::new();
     for kind in KINDS.into_iter().filter(|kind| settings.wants(*kind)) {
         let mut row = vec![kind.name().to_owned()];
-        let fits = |keys| kind != Kind::Limitador || keys <= 1_000_000; // 10 GB
+        let fits = |keys| kind != ContenderKind::Limitador || keys <= 1_000_000; // 10 GB
         for &keys in sizes {
             settings.say(&format!("memory: {} at {keys} keys", kind.word()));
             row.push(if fits(keys) {

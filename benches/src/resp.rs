@@ -48,8 +48,8 @@ fn start(folder: &Path, settings: &Settings) -> anyhow::Result<Vec<Contender>> {
         let ask = command(words);
         contenders.push(Contender { name, process, scheme: "resp", path: "", ask, keys });
     };
-    add("raw epoll responder", ADMIT, MANY, responder::Kind::Epoll.start()?);
-    add("tokio echo", ADMIT, MANY, responder::Kind::Tokio.start()?);
+    add("raw epoll responder", ADMIT, MANY, responder::ResponderKind::Epoll.start()?);
+    add("tokio echo", ADMIT, MANY, responder::ResponderKind::Tokio.start()?);
     if settings.has("redis-server") {
         add("Redis INCR", "INCR {key}", MANY, redis()?);
         let process = redis()?;

@@ -18,7 +18,7 @@ const REPLY: &[u8] = b"*5\r\n:0\r\n:1001\r\n:1000\r\n:-1\r\n:4\r\n";
 
 /// The protocol and the runtime of a responder.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-pub(crate) enum Kind {
+pub(crate) enum ResponderKind {
     /// The Redis protocol on epoll without a runtime.
     Epoll,
     /// The same on tokio's current-thread runtime.
@@ -36,11 +36,11 @@ pub(crate) enum Kind {
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct Respond {
     #[arg(value_enum)]
-    kind: Kind,
+    kind: ResponderKind,
     port: u16,
 }
 
-impl Kind {
+impl ResponderKind {
     /// As tables call it.
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -75,11 +75,11 @@ impl Kind {
 impl Respond {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         match self.kind {
-            Kind::Epoll => epoll::serve(self.port),
-            Kind::Tokio => on_tokio(tokio_echo::serve(self.port)),
-            Kind::Hyper => on_tokio(hyper::serve(self.port, hyper_ok::answer)),
-            Kind::HyperJson => on_tokio(hyper::serve(self.port, hyper_json::answer)),
-            Kind::Tonic => anyhow::bail!("tonic echoes by `serve`"),
+            ResponderKind::Epoll => epoll::serve(self.port),
+            ResponderKind::Tokio => on_tokio(tokio_echo::serve(self.port)),
+            ResponderKind::Hyper => on_tokio(hyper::serve(self.port, hyper_ok::answer)),
+            ResponderKind::HyperJson => on_tokio(hyper::serve(self.port, hyper_json::answer)),
+            ResponderKind::Tonic => anyhow::bail!("tonic echoes by `serve`"),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use crate::contender::Kind;
+use crate::contender::ContenderKind;
 use crate::machine;
 
 #[derive(Clone, Debug, clap::Args)]
@@ -19,7 +19,7 @@ pub(crate) struct Settings {
     pub(crate) repeats: usize,
     /// Only these contenders; all where not given.
     #[arg(long, global = true, value_enum, value_delimiter = ',', value_name = "WHO")]
-    pub(crate) only: Vec<Kind>,
+    pub(crate) only: Vec<ContenderKind>,
     /// Page to put the tables into, each between its marks; made where it is not there.
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) markdown: Option<PathBuf>,
@@ -63,7 +63,7 @@ impl Settings {
         let _ = writeln!(std::io::stderr(), "SKIPPED {what} in benches: {why}");
     }
 
-    pub(crate) fn wants(&self, kind: Kind) -> bool {
+    pub(crate) fn wants(&self, kind: ContenderKind) -> bool {
         self.only.is_empty() || self.only.contains(&kind)
     }
 

@@ -33,11 +33,11 @@ const ASKING: usize = 1;
 pub(crate) struct Shared {
     /// Only these parts.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "PART")]
-    part: Vec<Part>,
+    part: Vec<Measurement>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Part {
+enum Measurement {
     /// Beside redis-benchmark; hot keys.
     Exact,
     /// Permits taken ahead of time.
@@ -62,10 +62,10 @@ impl Shared {
         cores.set(ASKING.min(std::thread::available_parallelism().map_or(0, |cores| cores.get() - 1)));
         sched_setaffinity(None, &cores)?;
         for (part, run) in [
-            (Part::Exact, exact::run as fn(&Settings) -> anyhow::Result<Vec<Table>>),
-            (Part::Leased, leased::run),
-            (Part::Outage, outage::run),
-            (Part::Bytes, bytes::run),
+            (Measurement::Exact, exact::run as fn(&Settings) -> anyhow::Result<Vec<Table>>),
+            (Measurement::Leased, leased::run),
+            (Measurement::Outage, outage::run),
+            (Measurement::Bytes, bytes::run),
         ] {
             if self.part.is_empty() || self.part.contains(&part) {
                 run(settings)?.iter().try_for_each(&mut show)?;

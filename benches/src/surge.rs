@@ -32,7 +32,7 @@ const MODES: [Mode; 3] = [
 ];
 
 /// Results of one load.
-struct Load {
+struct LoadResult {
     requests: f64,
     admitted: f64,
     denied: f64,
@@ -127,11 +127,13 @@ impl Mode {
         };
         let crowd = ask("crowd=all", times * LIMIT)?;
         let calm = ask("calm={key}", NEIGHBOURS)?;
-        let read = |loads: Vec<Child>| loads.into_iter().map(report).collect::<anyhow::Result<Vec<Load>>>();
+        let read =
+            |loads: Vec<Child>| loads.into_iter().map(report).collect::<anyhow::Result<Vec<LoadResult>>>();
         let crowd = read(crowd)?;
         let calm = read(calm)?;
-        let sum = |loads: &[Load], of: fn(&Load) -> f64| loads.iter().map(of).sum::<f64>();
-        let most = |loads: &[Load], of: fn(&Load) -> f64| loads.iter().map(of).fold(0.0, f64::max);
+        let sum = |loads: &[LoadResult], of: fn(&LoadResult) -> f64| loads.iter().map(of).sum::<f64>();
+        let most =
+            |loads: &[LoadResult], of: fn(&LoadResult) -> f64| loads.iter().map(of).fold(0.0, f64::max);
         let span = most(&crowd, |load| load.seconds);
         let requests = sum(&crowd, |load| load.requests);
         // At the usual load no more can be admitted than is asked for.
@@ -177,11 +179,11 @@ fn load(binary: &Path, port: u16, entry: &str, rate: u64, seconds: u64) -> anyho
     Ok(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?)
 }
 
-fn report(load: Child) -> anyhow::Result<Load> {
+fn report(load: Child) -> anyhow::Result<LoadResult> {
     let output = load.wait_with_output()?;
     let report: Value = serde_json::from_slice(&output.stdout).context("what tollgate bench printed")?;
     let number = |value: &Value, name: &str| value.as_f64().with_context(|| format!("{name} in {report}"));
-    let load = Load {
+    let load = LoadResult {
         requests: number(&report["requests"], "requests")?,
         admitted: number(&report["admitted"], "admitted")?,
         denied: number(&report["denied"], "denied")?,

@@ -10,7 +10,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tollgate_core::{Clock, ManualClock, Timestamp};
 use tollgate_envoy_rls::{Limits, RateLimitService, ReplyOptions};
-use tollgate_http_api::{HttpApi, HttpSettings, Node, NodeState};
+use tollgate_http_api::{HttpApi, HttpSettings, NodeState, NodeStatus};
 use tollgate_http_kit::{AdminAccess, HttpSurface, SurfaceSettings};
 use tollgate_limiter::{Limiter, LimiterSettings};
 use tollgate_net::Surface as _;
@@ -29,7 +29,7 @@ descriptors:
 
 struct Ready;
 
-impl Node for Ready {
+impl NodeStatus for Ready {
     fn state(&self) -> NodeState {
         NodeState { is_ready: true, ..NodeState::default() }
     }

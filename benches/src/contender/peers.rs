@@ -9,24 +9,26 @@ use limitador::limit::{Limit, Namespace};
 use parking_lot::Mutex;
 use throttlecrab::{PeriodicStore, RateLimiter};
 
-use super::{Allowance, Contender, Kind};
+use super::{Allowance, Contender, ContenderKind};
 
-pub(crate) fn make(kind: Kind, allowance: Allowance, keys: u64) -> Option<Box<dyn Contender>> {
+pub(crate) fn make(kind: ContenderKind, allowance: Allowance, keys: u64) -> Option<Box<dyn Contender>> {
     match kind {
-        Kind::Governor => Some(Box::new(Governor(governor::RateLimiter::keyed(governor_quota(allowance)?)))),
-        Kind::GovernorUnkeyed => {
+        ContenderKind::Governor => {
+            Some(Box::new(Governor(governor::RateLimiter::keyed(governor_quota(allowance)?))))
+        }
+        ContenderKind::GovernorUnkeyed => {
             Some(Box::new(GovernorUnkeyed(governor::RateLimiter::direct(governor_quota(allowance)?))))
         }
-        Kind::Throttlecrab | Kind::ThrottlecrabLocked => {
+        ContenderKind::Throttlecrab | ContenderKind::ThrottlecrabLocked => {
             // Not one sweep within a run: the sweeps are a fault of their own, and would hide the cost of a
             // decision.
             let store =
                 PeriodicStore::builder().cleanup_interval(std::time::Duration::from_secs(86_400)).build();
             let limiter = Mutex::new(RateLimiter::new(store));
             let crab = Throttlecrab { limiter, allowance };
-            Some(if kind == Kind::Throttlecrab { Box::new(crab) } else { Box::new(Locked(crab)) })
+            Some(if kind == ContenderKind::Throttlecrab { Box::new(crab) } else { Box::new(Locked(crab)) })
         }
-        Kind::Limitador => {
+        ContenderKind::Limitador => {
             // The second argument is the greatest number of counters.
             let limiter = limitador::RateLimiter::new(keys + keys / 8 + 1_000);
             let user = "user".try_into().ok()?;

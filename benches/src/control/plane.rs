@@ -116,9 +116,13 @@ impl Plane {
     }
 
     /// A client with connections of its own.
-    pub(crate) fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> ConsoleClient {
         let config = Agent::config_builder().http_status_as_error(false).max_redirects(0);
-        Client { url: self.url(), cookie: format!("tollgate={}", self.cookie), agent: config.build().into() }
+        ConsoleClient {
+            url: self.url(),
+            cookie: format!("tollgate={}", self.cookie),
+            agent: config.build().into(),
+        }
     }
 
     /// A real node that attaches to it.
@@ -134,19 +138,25 @@ impl Plane {
 }
 
 /// A client that is logged in.
-pub(crate) struct Client {
+pub(crate) struct ConsoleClient {
     url: String,
     cookie: String,
     agent: Agent,
 }
 
-struct Reply {
+struct ConsoleReply {
     etag: String,
     body: String,
 }
 
-impl Client {
-    fn ask(&self, method: &str, path: &str, etag: &str, body: Option<(&str, &str)>) -> anyhow::Result<Reply> {
+impl ConsoleClient {
+    fn ask(
+        &self,
+        method: &str,
+        path: &str,
+        etag: &str,
+        body: Option<(&str, &str)>,
+    ) -> anyhow::Result<ConsoleReply> {
         let mut request = ureq::http::Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.url))
@@ -164,7 +174,7 @@ impl Client {
         let status = reply.status();
         let body = reply.body_mut().with_config().limit(256 << 20).read_to_string()?;
         ensure!(status.is_success(), "{method} {path}: {status} {body}");
-        Ok(Reply { etag, body })
+        Ok(ConsoleReply { etag, body })
     }
 
     fn value(&self, path: &str) -> anyhow::Result<Value> {

@@ -54,7 +54,7 @@ pub(super) struct Baselines(Vec<(Build, Vec<Counted>)>);
 
 /// Result of one path against its baseline.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Verdict {
+pub(super) enum BaselineVerdict {
     Within { baseline: f64, change: f64 },
     Outside { baseline: f64, change: f64, most: f64 },
     Unknown,
@@ -67,15 +67,17 @@ pub(super) struct Found<'a> {
 }
 
 impl Found<'_> {
-    pub(super) fn judge(&self, name: &str, instructions: f64) -> Verdict {
-        let Some(known) = self.counted.iter().find(|it| it.name == name) else { return Verdict::Unknown };
+    pub(super) fn judge(&self, name: &str, instructions: f64) -> BaselineVerdict {
+        let Some(known) = self.counted.iter().find(|it| it.name == name) else {
+            return BaselineVerdict::Unknown;
+        };
         let baseline = known.instructions;
         let most = self.most;
         let change = instructions / baseline - 1.0;
         if change.abs() <= most {
-            Verdict::Within { baseline, change }
+            BaselineVerdict::Within { baseline, change }
         } else {
-            Verdict::Outside { baseline, change, most }
+            BaselineVerdict::Outside { baseline, change, most }
         }
     }
 }
@@ -151,16 +153,16 @@ mod tests {
             [(200.0, true), (205.9, true), (194.1, true), (206.1, false), (193.9, false)]
         {
             let verdict = found.judge("store, admitted", count);
-            assert_eq!(matches!(verdict, Verdict::Within { .. }), is_within, "{count}: {verdict:?}");
+            assert_eq!(matches!(verdict, BaselineVerdict::Within { .. }), is_within, "{count}: {verdict:?}");
         }
         let near = baselines.of(&build("rustc 1", "libc 3"));
-        assert!(matches!(near.judge("store, admitted", 211.0), Verdict::Within { .. }));
-        assert!(matches!(near.judge("store, admitted", 213.0), Verdict::Outside { .. }));
+        assert!(matches!(near.judge("store, admitted", 211.0), BaselineVerdict::Within { .. }));
+        assert!(matches!(near.judge("store, admitted", 213.0), BaselineVerdict::Outside { .. }));
         assert_eq!(
             baselines.of(&build("rustc 2", "libc 2")).judge("store, admitted", 200.0),
-            Verdict::Unknown
+            BaselineVerdict::Unknown
         );
-        assert_eq!(found.judge("a new path", 200.0), Verdict::Unknown);
+        assert_eq!(found.judge("a new path", 200.0), BaselineVerdict::Unknown);
     }
 
     #[test]

@@ -37,11 +37,11 @@ pub(crate) struct RateLimitRequest {
 #[derive(Clone, PartialEq, Message)]
 struct Descriptor {
     #[prost(message, repeated, tag = "1")]
-    entries: Vec<Entry>,
+    entries: Vec<EntryMessage>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-struct Entry {
+struct EntryMessage {
     #[prost(string, tag = "1")]
     key: String,
     #[prost(string, tag = "2")]
@@ -101,7 +101,7 @@ impl ThrottleRequest {
 
 /// The request that every server gets: 41 bytes.
 pub(crate) fn request() -> Vec<u8> {
-    let entry = Entry { key: "remote_address".to_owned(), value: "203.0.113.77".to_owned() };
+    let entry = EntryMessage { key: "remote_address".to_owned(), value: "203.0.113.77".to_owned() };
     let descriptors = vec![Descriptor { entries: vec![entry] }];
     RateLimitRequest { domain: "bench".to_owned(), descriptors, hits_addend: 0 }.encode_to_vec()
 }
@@ -185,7 +185,7 @@ impl Serve {
 #[derive(Clone)]
 struct Service(Option<Arc<Limitador>>);
 
-type Answer<T, E> = Pin<Box<dyn Future<Output = Result<T, E>> + Send>>;
+type BoxFuture<T, E> = Pin<Box<dyn Future<Output = Result<T, E>> + Send>>;
 
 impl tonic::server::NamedService for Service {
     const NAME: &'static str = "envoy.service.ratelimit.v3.RateLimitService";
@@ -194,7 +194,7 @@ impl tonic::server::NamedService for Service {
 impl tonic::codegen::Service<http::Request<tonic::body::Body>> for Service {
     type Response = http::Response<tonic::body::Body>;
     type Error = Infallible;
-    type Future = Answer<Self::Response, Infallible>;
+    type Future = BoxFuture<Self::Response, Infallible>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
@@ -211,7 +211,7 @@ impl tonic::codegen::Service<http::Request<tonic::body::Body>> for Service {
 
 impl UnaryService<RateLimitRequest> for Service {
     type Response = RateLimitResponse;
-    type Future = Answer<Response<RateLimitResponse>, Status>;
+    type Future = BoxFuture<Response<RateLimitResponse>, Status>;
 
     fn call(&mut self, request: tonic::Request<RateLimitRequest>) -> Self::Future {
         let limitador = self.0.clone();

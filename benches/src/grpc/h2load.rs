@@ -5,11 +5,11 @@ use std::process::Command;
 
 use anyhow::{Context as _, ensure};
 
-use super::servers::Server;
+use super::servers::GrpcServer;
 use crate::process::pinned;
 
 pub(crate) struct Load<'a> {
-    pub(crate) server: &'a Server,
+    pub(crate) server: &'a GrpcServer,
     pub(crate) connections: usize,
     pub(crate) streams: usize,
     pub(crate) folder: &'a Path,

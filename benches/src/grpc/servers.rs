@@ -15,7 +15,7 @@ pub(crate) const LIMITADOR: &str = "limitador crate behind tonic";
 pub(super) const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 
 /// A running server.
-pub(crate) struct Server {
+pub(crate) struct GrpcServer {
     pub(crate) name: &'static str,
     pub(crate) process: Process,
     pub(crate) path: &'static str,
@@ -24,7 +24,7 @@ pub(crate) struct Server {
 }
 
 /// Starts every available server, limitador first, and checks that each answers.
-pub(crate) fn start(folder: &Path, settings: &Settings) -> anyhow::Result<Vec<Server>> {
+pub(crate) fn start(folder: &Path, settings: &Settings) -> anyhow::Result<Vec<GrpcServer>> {
     let body = framed(&echo::request());
     ensure!(body.len() == 46, "the request is {} bytes long, not 46", body.len());
     let mut servers = Vec::new();
@@ -32,7 +32,7 @@ pub(crate) fn start(folder: &Path, settings: &Settings) -> anyhow::Result<Vec<Se
         |name, path, body, command: &dyn Fn(u16) -> anyhow::Result<Command>| -> anyhow::Result<()> {
             settings.say(&format!("grpc: starting {name}"));
             let process = Process::start(command).with_context(|| format!("{name} does not start"))?;
-            servers.push(Server { name, process, path, body });
+            servers.push(GrpcServer { name, process, path, body });
             Ok(())
         };
 

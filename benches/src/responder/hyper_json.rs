@@ -21,11 +21,11 @@ struct Check<'b> {
     #[serde(borrow)]
     domain: Cow<'b, str>,
     #[serde(borrow)]
-    descriptors: Vec<Vec<Entry<'b>>>,
+    descriptors: Vec<Vec<JsonEntry<'b>>>,
 }
 
 #[derive(Deserialize)]
-struct Entry<'b> {
+struct JsonEntry<'b> {
     #[serde(borrow)]
     key: Cow<'b, str>,
     #[serde(borrow)]
@@ -34,7 +34,7 @@ struct Entry<'b> {
 
 impl Check<'_> {
     fn is_empty(&self) -> bool {
-        let is_empty = |entry: &Entry<'_>| entry.key.is_empty() && entry.value.is_empty();
+        let is_empty = |entry: &JsonEntry<'_>| entry.key.is_empty() && entry.value.is_empty();
         self.domain.is_empty() && self.descriptors.iter().flatten().all(is_empty)
     }
 }

@@ -7,7 +7,7 @@ use anyhow::ensure;
 use tollgate_core::{Algorithm, Align, LeakyForm, Period, Quota, Refill};
 
 use super::Redis;
-use super::drive::{Node, Said, closed, runtime};
+use super::drive::{CallOutcome, DrivenNode, closed, runtime};
 use crate::report::{Table, figure};
 use crate::settings::Settings;
 
@@ -60,13 +60,13 @@ fn algorithms() -> [(&'static str, Algorithm); 10] {
 fn one(name: &str, quota: &Quota, keys: u64) -> anyhow::Result<Vec<String>> {
     let redis = Redis::start()?;
     let runtime = runtime()?;
-    let node = Node::of(&redis, quota, Some(Duration::from_secs(30)))?;
+    let node = DrivenNode::of(&redis, quota, Some(Duration::from_secs(30)))?;
     // The connection and the script are there before it is weighed.
     runtime.block_on(node.first())?;
     let before = redis.info("used_memory")?;
     let all: Arc<[String]> = (0..keys).map(|id| format!("user:{id:015}")).collect();
     let run = runtime.block_on(closed(std::slice::from_ref(&node), 256, &all));
-    ensure!(run.count(Said::Failed) == 0, "{name}: {} calls failed", run.count(Said::Failed));
+    ensure!(run.count(CallOutcome::Failed) == 0, "{name}: {} calls failed", run.count(CallOutcome::Failed));
     // Buffers of the connection are let go of when it has been quiet for a while.
     drop(node);
     let grown = redis.info("used_memory")? - before;

@@ -22,7 +22,7 @@ pub(super) fn runtime() -> anyhow::Result<Runtime> {
 
 /// A node: a store with connections of its own, and the time.
 #[derive(Clone)]
-pub(super) struct Node {
+pub(super) struct DrivenNode {
     pub(super) store: RedisStore,
     clock: SystemClock,
     quota: Quota,
@@ -31,21 +31,21 @@ pub(super) struct Node {
 
 /// One call to the store and its outcome.
 #[derive(Clone, Copy)]
-pub(super) struct Call {
+pub(super) struct StoreCall {
     /// When it was to begin, since the run began.
     pub(super) at: Duration,
     pub(super) took: Duration,
-    pub(super) said: Said,
+    pub(super) said: CallOutcome,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum CallOutcome {
     Admitted,
     Denied,
     Failed,
 }
 
-impl Node {
+impl DrivenNode {
     /// A node with this deadline, or the product's default one.
     pub(super) fn of(redis: &Redis, quota: &Quota, deadline: Option<Duration>) -> anyhow::Result<Self> {
         let mut config = RedisConfig::parse_url(&redis.url())?;
@@ -91,19 +91,19 @@ impl Node {
         Ok(self.take("another").await.map(drop)?)
     }
 
-    async fn call(&self, key: &str, begun: Instant, at: Duration) -> Call {
+    async fn call(&self, key: &str, begun: Instant, at: Duration) -> StoreCall {
         let said = match self.take(key).await {
-            Ok(decision) if decision.is_admitted() => Said::Admitted,
-            Ok(_) => Said::Denied,
-            Err(_) => Said::Failed,
+            Ok(decision) if decision.is_admitted() => CallOutcome::Admitted,
+            Ok(_) => CallOutcome::Denied,
+            Err(_) => CallOutcome::Failed,
         };
-        Call { at, took: begun.elapsed().saturating_sub(at), said }
+        StoreCall { at, took: begun.elapsed().saturating_sub(at), said }
     }
 }
 
 /// Results of a run.
 pub(super) struct Run {
-    pub(super) calls: Vec<Call>,
+    pub(super) calls: Vec<StoreCall>,
     pub(super) seconds: f64,
     /// CPU time of this thread meanwhile: the cost of calling, regardless of other load on the machine.
     pub(super) cpu_seconds: f64,
@@ -119,7 +119,7 @@ impl Run {
         self.cpu_seconds * 1e6 / self.calls.len() as f64
     }
 
-    pub(super) fn count(&self, said: Said) -> usize {
+    pub(super) fn count(&self, said: CallOutcome) -> usize {
         self.calls.iter().filter(|call| call.said == said).count()
     }
 
@@ -133,7 +133,7 @@ impl Run {
 }
 
 /// `tasks` tasks, each asking again as soon as it was answered, until all `keys` were asked for.
-pub(super) async fn closed(nodes: &[Node], tasks: usize, keys: &Arc<[String]>) -> Run {
+pub(super) async fn closed(nodes: &[DrivenNode], tasks: usize, keys: &Arc<[String]>) -> Run {
     let next = Arc::new(AtomicUsize::new(0));
     let begun = Instant::now();
     let cpu = cpu_seconds();
@@ -147,7 +147,7 @@ pub(super) async fn closed(nodes: &[Node], tasks: usize, keys: &Arc<[String]>) -
             while let Some(key) = keys.get(next.fetch_add(1, Relaxed)) {
                 let call = node.call(key, begun, begun.elapsed()).await;
                 calls.push(call);
-                if call.said == Said::Failed || calls.len().is_multiple_of(64) {
+                if call.said == CallOutcome::Failed || calls.len().is_multiple_of(64) {
                     yield_now().await; // a store that need not wait would keep the thread to itself
                 }
             }
@@ -160,7 +160,7 @@ pub(super) async fn closed(nodes: &[Node], tasks: usize, keys: &Arc<[String]>) -
 
 /// Starts `rate` calls per second, in the order of `keys`, each when it is due, whether or not earlier calls
 /// have returned.
-pub(super) async fn paced(nodes: &[Node], rate: f64, keys: &Arc<[String]>) -> Run {
+pub(super) async fn paced(nodes: &[DrivenNode], rate: f64, keys: &Arc<[String]>) -> Run {
     let begun = Instant::now();
     let cpu = cpu_seconds();
     let mut calls = JoinSet::new();

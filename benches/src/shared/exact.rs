@@ -8,7 +8,7 @@ use anyhow::{Context as _, ensure};
 use tokio::runtime::Runtime;
 use tollgate_core::Quota;
 
-use super::drive::{Node, Run, Said, closed, paced, runtime};
+use super::drive::{CallOutcome, DrivenNode, Run, closed, paced, runtime};
 use super::heard::Heard;
 use super::raw::Raw;
 use super::{ASKING, Redis};
@@ -27,7 +27,7 @@ const MANY: usize = 512;
 
 /// Results of one contender in each run.
 #[derive(Default)]
-struct Row {
+struct ContenderRow {
     name: String,
     rate: Vec<f64>,
     p50_us: Vec<f64>,
@@ -49,7 +49,7 @@ pub(super) fn run(settings: &Settings) -> anyhow::Result<Vec<Table>> {
     // Never denied here; a key that was asked lasts longer than the run, so that Redis has none to forget
     // meanwhile.
     let quota = Quota::token_bucket(5_000_000, Duration::from_mins(5_000_000))?;
-    let node = Node::of(&redis, &quota, Some(Duration::from_secs(30)))?;
+    let node = DrivenNode::of(&redis, &quota, Some(Duration::from_secs(30)))?;
     let population = settings.size(1_000_000, 100_000, 1_000);
     let heard = Heard::while_done(&redis, SAMPLE, || Ok(runtime.block_on(node.take(SAMPLE)).map(drop)?))?;
     let command = same_script(&redis, &heard)?;
@@ -57,7 +57,7 @@ pub(super) fn run(settings: &Settings) -> anyhow::Result<Vec<Table>> {
     // Every key is there when the clock starts.
     runtime.block_on(closed(std::slice::from_ref(&node), 64, &every(population)));
     let contest = Contest { settings, redis, runtime, node, population, command, raw };
-    let mut rows: Vec<Row> = Vec::new();
+    let mut rows: Vec<ContenderRow> = Vec::new();
     for (connections, depth) in SHAPES {
         contest.of_shape(connections, depth, &mut rows)?;
     }
@@ -79,7 +79,7 @@ struct Contest<'s> {
     settings: &'s Settings,
     redis: Redis,
     runtime: Runtime,
-    node: Node,
+    node: DrivenNode,
     population: u64,
     /// The command of redis-benchmark.
     command: Vec<String>,
@@ -96,15 +96,17 @@ impl Contest<'_> {
     }
 
     /// As many tasks of ours as redis-benchmark has calls in flight.
-    fn of_shape(&self, connections: usize, depth: usize, rows: &mut Vec<Row>) -> anyhow::Result<()> {
+    fn of_shape(&self, connections: usize, depth: usize, rows: &mut Vec<ContenderRow>) -> anyhow::Result<()> {
         let Self { settings, redis, runtime, node, population, command, raw } = self;
         let tasks = connections * depth;
-        let mut theirs =
-            Row { name: format!("redis-benchmark -c {connections} -P {depth}"), ..Row::default() };
+        let mut theirs = ContenderRow {
+            name: format!("redis-benchmark -c {connections} -P {depth}"),
+            ..ContenderRow::default()
+        };
         let name = format!("**tollgate**, {tasks} {}", if tasks == 1 { "task" } else { "tasks" });
-        let mut ours = Row { name, beside: Some(rows.len()), ..Row::default() };
+        let mut ours = ContenderRow { name, beside: Some(rows.len()), ..ContenderRow::default() };
         let name = format!("our bytes, sent blindly, {depth} at a time");
-        let mut bare = Row { name, beside: Some(rows.len()), ..Row::default() };
+        let mut bare = ContenderRow { name, beside: Some(rows.len()), ..ContenderRow::default() };
         let count = self.decisions(if tasks == 1 { 50_000 } else { 400_000 });
         let keys = self.uniform(count);
         for repeat in 0..=settings.repeats {
@@ -136,14 +138,14 @@ impl Contest<'_> {
     }
 
     /// At `half` of the full rate.
-    fn paced(&self, half: f64) -> anyhow::Result<[Row; 2]> {
+    fn paced(&self, half: f64) -> anyhow::Result<[ContenderRow; 2]> {
         let Self { settings, redis, runtime, node, population, raw, .. } = self;
         // Long enough that one pause of the machine is not a hundredth of it.
         let paced_keys = self.uniform((half * settings.size(15.0, 4.0, 0.2)) as usize);
         let name = format!("our bytes, sent blindly, paced at {}/s (half)", figure(half));
-        let mut bare = Row { name, ..Row::default() };
+        let mut bare = ContenderRow { name, ..ContenderRow::default() };
         let name = format!("**tollgate**, uniform, paced at {}/s (half)", figure(half));
-        let mut ours = Row { name, ..Row::default() };
+        let mut ours = ContenderRow { name, ..ContenderRow::default() };
         for repeat in 0..=settings.repeats {
             settings.say(&format!("shared: exact, paced, run {repeat} of {}", settings.repeats));
             let (p50, p99) = raw.paced(redis, half, paced_keys.len(), *population)?;
@@ -157,11 +159,11 @@ impl Contest<'_> {
     }
 
     /// Keys that many ask for at once.
-    fn of_shared_keys(&self) -> anyhow::Result<Vec<Row>> {
+    fn of_shared_keys(&self) -> anyhow::Result<Vec<ContenderRow>> {
         let Self { settings, redis, runtime, node, population, .. } = self;
         let mut rows = Vec::new();
-        let mut shared = |name: String, work: &dyn Fn(&[Node]) -> Run| -> anyhow::Result<()> {
-            let mut row = Row { name, ..Row::default() };
+        let mut shared = |name: String, work: &dyn Fn(&[DrivenNode]) -> Run| -> anyhow::Result<()> {
+            let mut row = ContenderRow { name, ..ContenderRow::default() };
             for repeat in 0..=settings.repeats {
                 settings.say(&format!("shared: exact, {}, run {repeat} of {}", row.name, settings.repeats));
                 let run = measured(redis, node, work)?;
@@ -193,18 +195,22 @@ struct Measured {
     cpu_us: f64,
 }
 
-fn measured(redis: &Redis, node: &Node, work: impl Fn(&[Node]) -> Run) -> anyhow::Result<Measured> {
+fn measured(
+    redis: &Redis,
+    node: &DrivenNode,
+    work: impl Fn(&[DrivenNode]) -> Run,
+) -> anyhow::Result<Measured> {
     let stats = node.store.stats();
     let cpu = redis.process.cpu_seconds()?;
     let run = work(std::slice::from_ref(node));
     let calls = (node.store.stats().conn.calls - stats.conn.calls) as f64;
     let cpu_us = (redis.process.cpu_seconds()? - cpu) * 1e6 / run.calls.len() as f64;
-    ensure!(run.count(Said::Failed) == 0, "{} calls failed", run.count(Said::Failed));
-    ensure!(run.count(Said::Denied) == 0, "{} were denied", run.count(Said::Denied));
+    ensure!(run.count(CallOutcome::Failed) == 0, "{} calls failed", run.count(CallOutcome::Failed));
+    ensure!(run.count(CallOutcome::Denied) == 0, "{} were denied", run.count(CallOutcome::Denied));
     Ok(Measured { calls: calls / run.calls.len() as f64, cpu_us, run })
 }
 
-impl Row {
+impl ContenderRow {
     fn add(&mut self, rate: f64, p50_us: f64, p99_us: f64, calls: f64, cpu_us: f64) {
         self.rate.push(rate);
         self.p50_us.push(p50_us);
@@ -271,14 +277,14 @@ fn benchmark(
     Ok((rate, p50 * 1e3, p99 * 1e3))
 }
 
-fn table(rows: &[Row], round_trip: f64, population: u64, settings: &Settings) -> Table {
-    let ratio = |row: &Row| {
+fn table(rows: &[ContenderRow], round_trip: f64, population: u64, settings: &Settings) -> Table {
+    let ratio = |row: &ContenderRow| {
         let Some(beside) = row.beside else { return String::new() };
         let each: Vec<f64> =
             row.rate.iter().zip(&rows[beside].rate).map(|(ours, theirs)| ours / theirs).collect();
         Spans::of(each).cell()
     };
-    let row = |row: &Row| {
+    let row = |row: &ContenderRow| {
         vec![
             row.name.clone(),
             Spans::of(row.rate.clone()).cell(),

@@ -7,7 +7,7 @@ use tollgate_core::Quota;
 use tollgate_store::Sharing;
 
 use super::Redis;
-use super::drive::{Node, Run, Said, closed, paced, runtime};
+use super::drive::{CallOutcome, DrivenNode, Run, closed, paced, runtime};
 use crate::report::{Spread, Table, figure};
 use crate::settings::Settings;
 
@@ -53,7 +53,7 @@ pub(super) fn run(settings: &Settings) -> anyhow::Result<Vec<Table>> {
                 calls.push(run.calls.len() as f64 / sent.max(1) as f64);
                 over.push(most_over(&run, case.limit as f64));
                 ideal.push(share_of_ideal(&run, case.limit as f64));
-                failed += run.count(Said::Failed);
+                failed += run.count(CallOutcome::Failed);
             }
             rows.push(vec![
                 case.name.to_owned(),
@@ -100,8 +100,8 @@ fn once(case: &Case, sharing: Sharing, settings: &Settings) -> anyhow::Result<(R
     let redis = Redis::start()?;
     let runtime = runtime()?;
     let quota = Quota::token_bucket(case.limit, Duration::from_secs(1))?;
-    let nodes: Vec<Node> = (0..case.nodes)
-        .map(|_| Ok(Node::of(&redis, &quota, Some(Duration::from_secs(1)))?.shared(sharing)))
+    let nodes: Vec<DrivenNode> = (0..case.nodes)
+        .map(|_| Ok(DrivenNode::of(&redis, &quota, Some(Duration::from_secs(1)))?.shared(sharing)))
         .collect::<anyhow::Result<_>>()?;
     let sent = || nodes.iter().map(|node| node.store.stats().conn.calls).sum::<u64>();
     // Connections and scripts are there when the clock starts.
@@ -126,7 +126,7 @@ fn hot(count: usize) -> Arc<[String]> {
 
 /// When each admitted call began, in order.
 fn admitted(run: &Run) -> Vec<f64> {
-    let admitted = run.calls.iter().filter(|call| call.said == Said::Admitted);
+    let admitted = run.calls.iter().filter(|call| call.said == CallOutcome::Admitted);
     let mut at: Vec<f64> = admitted.map(|call| call.at.as_secs_f64()).collect();
     at.sort_by(f64::total_cmp);
     at
@@ -159,17 +159,20 @@ fn share_of_ideal(run: &Run, limit: f64) -> f64 {
             ideal += 1;
         }
     }
-    run.count(Said::Admitted) as f64 / ideal as f64
+    run.count(CallOutcome::Admitted) as f64 / ideal as f64
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::drive::Call;
+    use super::super::drive::StoreCall;
     use super::*;
 
     fn run(admitted_at: &[f64]) -> Run {
-        let call =
-            |at: &f64| Call { at: Duration::from_secs_f64(*at), took: Duration::ZERO, said: Said::Admitted };
+        let call = |at: &f64| StoreCall {
+            at: Duration::from_secs_f64(*at),
+            took: Duration::ZERO,
+            said: CallOutcome::Admitted,
+        };
         Run { calls: admitted_at.iter().map(call).collect(), seconds: 1.0, cpu_seconds: 0.0 }
     }
 

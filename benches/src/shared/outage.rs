@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 use tollgate_core::Quota;
 
 use super::Redis;
-use super::drive::{Call, Node, Said, runtime};
+use super::drive::{CallOutcome, DrivenNode, StoreCall, runtime};
 use crate::report::{Spread, Table};
 use crate::settings::Settings;
 
@@ -81,7 +81,7 @@ fn once(kills: bool, away_for: Duration) -> anyhow::Result<Outage> {
     let mut redis = Redis::start()?;
     let port = redis.process.port;
     let quota = Quota::token_bucket(1_000_000, Duration::from_secs(1))?;
-    let node = Node::of(&redis, &quota, None)?;
+    let node = DrivenNode::of(&redis, &quota, None)?;
     runtime()?.block_on(async {
         node.first().await?;
         let begun = Instant::now();
@@ -97,12 +97,12 @@ fn once(kills: bool, away_for: Duration) -> anyhow::Result<Outage> {
                 while !*stopped.borrow() {
                     let at = begun.elapsed();
                     let said = match node.take(&key).await {
-                        Ok(_) => Said::Admitted,
-                        Err(_) => Said::Failed,
+                        Ok(_) => CallOutcome::Admitted,
+                        Err(_) => CallOutcome::Failed,
                     };
-                    let call = Call { at, took: begun.elapsed() - at, said };
+                    let call = StoreCall { at, took: begun.elapsed() - at, said };
                     calls.push(call);
-                    if call.said == Said::Failed && call.took < AT_ONCE {
+                    if call.said == CallOutcome::Failed && call.took < AT_ONCE {
                         sleep(Duration::from_millis(1)).await; // as if requests came in now and then
                     } else {
                         yield_now().await;
@@ -131,14 +131,14 @@ fn once(kills: bool, away_for: Duration) -> anyhow::Result<Outage> {
     })
 }
 
-fn sum_up(calls: &[Call], away: Duration, back: Duration) -> anyhow::Result<Outage> {
-    let ends = |call: &Call| call.at + call.took;
+fn sum_up(calls: &[StoreCall], away: Duration, back: Duration) -> anyhow::Result<Outage> {
+    let ends = |call: &StoreCall| call.at + call.took;
     let during = calls.iter().filter(|call| ends(call) > away && call.at < back);
-    let refused = |call: &&Call| call.said == Said::Failed && call.took < AT_ONCE;
+    let refused = |call: &&StoreCall| call.said == CallOutcome::Failed && call.took < AT_ONCE;
     let slowest =
         calls.iter().filter(|call| ends(call) > away).map(|call| call.took).max().unwrap_or_default();
     let first_refused = during.clone().find(refused).map_or(back, |call| call.at);
-    let waited = during.clone().filter(|call| call.said == Said::Failed && call.at <= first_refused);
+    let waited = during.clone().filter(|call| call.said == CallOutcome::Failed && call.at <= first_refused);
     let mut open: Vec<Duration> = during.filter(refused).map(|call| call.took).collect();
     open.sort_unstable();
     let at = |share: f64| {
@@ -147,12 +147,12 @@ fn sum_up(calls: &[Call], away: Duration, back: Duration) -> anyhow::Result<Outa
     };
     let first_answer = calls
         .iter()
-        .filter(|call| call.said == Said::Admitted && ends(call) > back)
+        .filter(|call| call.said == CallOutcome::Admitted && ends(call) > back)
         .map(ends)
         .min()
         .context("no answer after Redis' return")?;
     let failed_after =
-        calls.iter().filter(|call| call.said == Said::Failed && call.at > first_answer).count();
+        calls.iter().filter(|call| call.said == CallOutcome::Failed && call.at > first_answer).count();
     Ok(Outage {
         slowest_ms: slowest.as_secs_f64() * 1e3,
         waited: waited.filter(|call| call.took >= AT_ONCE).count() as f64,

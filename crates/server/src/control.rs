@@ -20,4 +20,4 @@ mod surroundings;
 mod users;
 
 pub(crate) use node_token::FILE as NODE_TOKEN;
-pub(crate) use running::{Running, start};
+pub(crate) use running::{RunningControl, start};

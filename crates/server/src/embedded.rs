@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tollgate_human_text::with_causes;
 
-use crate::control::{self, Running};
+use crate::control::{self, RunningControl};
 use crate::settings::{ControlAt, Settings};
 use crate::worker::small_runtime;
 
@@ -15,7 +15,7 @@ const DRAIN: Duration = Duration::from_secs(5);
 
 /// The control plane of this process, if it has one.
 #[derive(Debug)]
-pub(crate) struct Embedded(Option<Running>);
+pub(crate) struct Embedded(Option<RunningControl>);
 
 impl Embedded {
     /// Starts it if `settings` ask for it, and has the node use it.

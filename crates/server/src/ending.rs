@@ -23,22 +23,22 @@ impl From<Ending> for ExitCode {
     }
 }
 
-impl From<tollgate_load::Outcome> for Ending {
-    fn from(outcome: tollgate_load::Outcome) -> Self {
+impl From<tollgate_load::RunOutcome> for Ending {
+    fn from(outcome: tollgate_load::RunOutcome) -> Self {
         match outcome {
-            tollgate_load::Outcome::Answered => Self::Yes,
-            tollgate_load::Outcome::Errors => Self::No,
-            tollgate_load::Outcome::CouldNotRun => Self::CouldNotTell,
+            tollgate_load::RunOutcome::Answered => Self::Yes,
+            tollgate_load::RunOutcome::Errors => Self::No,
+            tollgate_load::RunOutcome::CouldNotRun => Self::CouldNotTell,
         }
     }
 }
 
-impl From<tollgate_replay::Outcome> for Ending {
-    fn from(outcome: tollgate_replay::Outcome) -> Self {
+impl From<tollgate_replay::CommandOutcome> for Ending {
+    fn from(outcome: tollgate_replay::CommandOutcome) -> Self {
         match outcome {
-            tollgate_replay::Outcome::Yes => Self::Yes,
-            tollgate_replay::Outcome::No => Self::No,
-            tollgate_replay::Outcome::CouldNotTell => Self::CouldNotTell,
+            tollgate_replay::CommandOutcome::Yes => Self::Yes,
+            tollgate_replay::CommandOutcome::No => Self::No,
+            tollgate_replay::CommandOutcome::CouldNotTell => Self::CouldNotTell,
         }
     }
 }
@@ -53,11 +53,11 @@ impl From<tollgate_top::Ending> for Ending {
     }
 }
 
-impl From<tollgate_simulate::Outcome> for Ending {
-    fn from(outcome: tollgate_simulate::Outcome) -> Self {
+impl From<tollgate_simulate::CommandOutcome> for Ending {
+    fn from(outcome: tollgate_simulate::CommandOutcome) -> Self {
         match outcome {
-            tollgate_simulate::Outcome::Yes => Self::Yes,
-            tollgate_simulate::Outcome::CouldNotTell => Self::CouldNotTell,
+            tollgate_simulate::CommandOutcome::Yes => Self::Yes,
+            tollgate_simulate::CommandOutcome::CouldNotTell => Self::CouldNotTell,
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::settings::ReadyNeeds;
 const RULES_CHECK: Duration = Duration::from_millis(20);
 
 /// Shared by all surfaces.
-pub(crate) struct Node {
+pub(crate) struct ServerNode {
     /// Makes the decisions.
     pub(crate) limiter: Arc<NodeLimiter>,
     /// The one clock of the process.
@@ -74,13 +74,13 @@ impl NodeRules {
     }
 }
 
-impl std::fmt::Debug for Node {
+impl std::fmt::Debug for ServerNode {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Node").field("is_ready", &self.is_ready()).finish_non_exhaustive()
     }
 }
 
-impl Node {
+impl ServerNode {
     /// A node that is ready when `limiter` has rules and its store is in the state that it `needs`.
     pub(crate) fn new(
         limiter: Arc<NodeLimiter>,
@@ -178,7 +178,7 @@ impl Node {
     }
 }
 
-impl tollgate_http_api::Node for Node {
+impl tollgate_http_api::NodeStatus for ServerNode {
     fn is_draining(&self) -> bool {
         Self::is_draining(self)
     }

@@ -16,7 +16,7 @@ use tollgate_telemetry::{LogQueue, SpanCounts};
 pub(crate) use self::process::ProcessMetrics;
 use crate::certificates::Certificates;
 use crate::family::Family;
-use crate::node::Node;
+use crate::node::ServerNode;
 
 /// Connections of each surface.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ impl Collector for CertificateMetrics {
 
 /// Metrics of the configured store.
 #[derive(Debug)]
-pub(crate) struct StoreMetrics(pub(crate) Arc<Node>);
+pub(crate) struct StoreMetrics(pub(crate) Arc<ServerNode>);
 
 impl Collector for StoreMetrics {
     fn encode(&self, mut to: DescriptorEncoder<'_>) -> fmt::Result {

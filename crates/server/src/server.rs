@@ -16,14 +16,14 @@ use tollgate_telemetry::Reported;
 
 use crate::acceptor::{BoundSurface, ListenerOptions};
 use crate::certificates::Certificates;
-use crate::node::Node;
+use crate::node::ServerNode;
 use crate::node_control::Controlled;
 use crate::observe::{
     CertificateMetrics, ConnectionMetrics, LogMetrics, ProcessMetrics, StoreMetrics, TraceMetrics,
 };
 use crate::settings::{Listen, Settings, Surface};
 use crate::signals::{EndSignal, Signals};
-use crate::surface::Process;
+use crate::surface::MountContext;
 use crate::worker::{self, small_runtime};
 
 /// Interval of checking certificates for changes.
@@ -32,7 +32,7 @@ const CERTIFICATE_CHECK: Duration = Duration::from_secs(5);
 /// A server that listens and does not accept yet.
 #[derive(Debug)]
 pub(crate) struct Server {
-    node: Arc<Node>,
+    node: Arc<ServerNode>,
     settings: Settings,
     certificates: Certificates,
     /// The sockets of each surface, in the order of the settings; `None` for one that is off.
@@ -104,7 +104,7 @@ impl Server {
     ///
     /// # Errors
     /// [`BindError`] names every surface whose port cannot be opened, or the file that cannot be used.
-    pub(crate) fn bind(settings: Settings, node: Arc<Node>) -> Result<Self, BindError> {
+    pub(crate) fn bind(settings: Settings, node: Arc<ServerNode>) -> Result<Self, BindError> {
         tollgate_net::raise_descriptor_limit();
         let certificates = Certificates::load(&settings)?;
         let mut listeners = Vec::new();
@@ -213,7 +213,7 @@ impl Server {
         let mut metrics: Vec<Box<dyn Collector>> = Vec::new();
         for (surface, listeners) in surfaces.iter().zip(listeners) {
             let address = listeners.as_ref().map(|listeners| &listeners.address);
-            let mounted = surface.mount().mount(&Process { node, serving, decisions, address });
+            let mounted = surface.mount().mount(&MountContext { node, serving, decisions, address });
             let stats = Arc::new(ConnectionStats::default());
             connections.push((surface.name(), Arc::clone(&stats)));
             metrics.extend(mounted.metrics);

@@ -35,7 +35,7 @@ use tollgate_rule_files::Options;
 
 use self::gather::gather;
 use self::layers::Layers;
-use crate::surface::Kind as SurfaceKind;
+use crate::surface::SurfaceKind;
 use crate::surfaces;
 
 pub use self::control::NodeControl;
@@ -45,7 +45,7 @@ pub use self::decisions::Decisions;
 pub use self::fault::Fault;
 pub use self::gather::Sources;
 pub use self::parse::Listen;
-pub use self::row::{Heading, Kind, Setting};
+pub use self::row::{Heading, Setting, SettingKind};
 pub use self::rules::RuleSettings;
 pub use self::secret::Secret;
 pub use self::serving::Serving;

@@ -17,7 +17,7 @@ use tollgate_store_memory::{MemoryConfig, MemoryStore};
 use tollgate_store_redis::RedisStore;
 
 use crate::any_store::{AnyStore, NodeLimiter};
-use crate::node::{Node, NodeRules};
+use crate::node::{NodeRules, ServerNode};
 use crate::node_control;
 use crate::settings::{Settings, StoreKind};
 
@@ -93,7 +93,7 @@ pub(crate) fn node(
     rules: Option<RuleSet>,
     options: Options,
     settings: &Settings,
-) -> Result<Arc<Node>, StartError> {
+) -> Result<Arc<ServerNode>, StartError> {
     let policy = rules.as_ref().map_or_else(Policy::empty, |rules| rules.policy.clone());
     let limiter = Arc::new(limiter(policy, settings).map_err(StartError::Store)?);
     watch_memory(&limiter);
@@ -106,7 +106,7 @@ pub(crate) fn node(
         }
         None => follow_files(rules, options, settings, &limiter, &clock)?,
     };
-    Ok(Arc::new(Node::new(limiter, clock, rules, settings.store.ready_needs)))
+    Ok(Arc::new(ServerNode::new(limiter, clock, rules, settings.store.ready_needs)))
 }
 
 /// Has `limiter` follow the rule files.

@@ -12,7 +12,7 @@ use tollgate_net::Address;
 use tollgate_policy::Policy;
 
 use crate::acceptor::Acceptor;
-use crate::node::Node;
+use crate::node::ServerNode;
 use crate::settings::decisions::Decisions;
 use crate::settings::layers::Layers;
 use crate::settings::parse::Listen;
@@ -21,7 +21,7 @@ use crate::settings::serving::Serving;
 
 /// A surface that can be mounted: an entry in the list of all surfaces.
 #[derive(Debug)]
-pub(crate) struct Kind {
+pub(crate) struct SurfaceKind {
     /// The row of its address. The surface has that row's name, and the row's default is where it listens by
     /// default.
     pub(crate) listen: &'static Row<Listen>,
@@ -34,7 +34,7 @@ pub(crate) struct Kind {
 /// The settings of one surface, and how it is made of them.
 pub(crate) trait Mount: Any + Same + Debug + Send + Sync {
     /// Makes what serves its connections.
-    fn mount(&self, process: &Process<'_>) -> Mounted;
+    fn mount(&self, process: &MountContext<'_>) -> Mounted;
 
     /// The protocols that it offers in TLS.
     fn alpn(&self) -> &'static [&'static str] {
@@ -69,8 +69,8 @@ pub(crate) trait Mount: Any + Same + Debug + Send + Sync {
 
 /// Context in which a surface is created.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Process<'a> {
-    pub(crate) node: &'a Arc<Node>,
+pub(crate) struct MountContext<'a> {
+    pub(crate) node: &'a Arc<ServerNode>,
     pub(crate) serving: &'a Serving,
     pub(crate) decisions: &'a Decisions,
     /// Where it listens; `None` if it is off.
@@ -89,14 +89,14 @@ pub(crate) struct Mounted {
 /// A surface with its address, as the settings have it.
 #[derive(Clone, Debug)]
 pub struct Surface {
-    kind: &'static Kind,
+    kind: &'static SurfaceKind,
     listen: Listen,
     mount: Arc<dyn Mount>,
 }
 
 impl Surface {
     /// Reads the settings of `kind`.
-    pub(crate) fn read(kind: &'static Kind, layers: &mut Layers) -> Self {
+    pub(crate) fn read(kind: &'static SurfaceKind, layers: &mut Layers) -> Self {
         Self { kind, listen: layers.one(kind.listen), mount: (kind.read)(layers) }
     }
 

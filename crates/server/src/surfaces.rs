@@ -11,10 +11,10 @@ pub use self::grpc::GrpcSettings;
 pub use self::http::HttpSettings;
 pub use self::metrics::MetricsSettings;
 pub use self::resp::RespSettings;
-use crate::surface::Kind;
+use crate::surface::SurfaceKind;
 
 /// Every surface, in the order in which they are listed to people.
-pub(crate) static ALL: [&Kind; 5] =
+pub(crate) static ALL: [&SurfaceKind; 5] =
     [&grpc::KIND, &http::KIND, &resp::KIND, &debug_pages::KIND, &metrics::KIND];
 
 #[cfg(test)]
@@ -25,12 +25,12 @@ mod tests {
     use tollgate_envoy_rls::RateLimitService;
     use tollgate_http_api::HttpApi;
     use tollgate_http_kit::HttpSurface;
-    use tollgate_net::{Client, Stream, Surface};
+    use tollgate_net::{Peer, Stream, Surface};
     use tollgate_resp_api::RespApi;
 
     use crate::any_store::AnyStore;
 
-    const fn size_of_future<S, F>(_: &impl Fn(Arc<S>, Stream, Client, watch::Receiver<bool>) -> F) -> usize {
+    const fn size_of_future<S, F>(_: &impl Fn(Arc<S>, Stream, Peer, watch::Receiver<bool>) -> F) -> usize {
         size_of::<F>()
     }
 

@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use crate::acceptor::BoundSurface;
-use crate::node::Node;
+use crate::node::ServerNode;
 
 /// Starts worker `number`, which serves `surfaces`. It sends its number to `ended` when it ends, even by a
 /// panic.
@@ -20,7 +20,7 @@ use crate::node::Node;
 /// When the system gives no thread.
 pub(crate) fn start(
     number: usize,
-    node: Arc<Node>,
+    node: Arc<ServerNode>,
     surfaces: Vec<BoundSurface>,
     closing: watch::Receiver<bool>,
     ended: mpsc::UnboundedSender<usize>,

@@ -10,7 +10,7 @@ use std::process::Command;
 
 use clap::{CommandFactory, Parser};
 use tollgate_server::cli::{Cli, Ending};
-use tollgate_server::settings::SETTINGS;
+use tollgate_server::settings::{SETTINGS, SettingKind};
 
 const SHOP: &str = "\
 domain: shop
@@ -533,7 +533,7 @@ fn completions_and_manual_pages_come_from_the_definitions_of_the_commands() {
     }
     let (ending, page, _) = run(&[], &["man", "serve"]);
     assert!(ending == Ending::Yes && page.starts_with(".ie"), "{page}");
-    for setting in SETTINGS.iter().filter(|setting| setting.kind != tollgate_server::settings::Kind::Secret) {
+    for setting in SETTINGS.iter().filter(|setting| setting.kind != SettingKind::Secret) {
         assert!(page.contains(&setting.name.replace('-', "\\-")), "{} in the page", setting.name);
     }
     let (ending, out, talk) = run(&[], &["man", "sevre"]);

@@ -88,12 +88,12 @@ fn the_systemd_units_are_valid_hardened_and_run_commands_that_there_are() {
 }
 
 /// A process that has printed that it is ready. Killed when dropped.
-struct Running {
+struct ReadyProcess {
     child: Child,
     screen: String,
 }
 
-impl Running {
+impl ReadyProcess {
     fn start(command: &mut Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
         let mut out = BufReader::new(child.stdout.take().expect("piped"));
@@ -121,7 +121,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for ReadyProcess {
     fn drop(&mut self) {
         drop(self.child.kill());
         drop(self.child.wait());
@@ -139,7 +139,7 @@ fn unit_starts(name: &str, root: &Path) {
     command.env_clear().args(start.expect("a command").split(' ').map(|word| word.replace("/etc/", &etc)));
     let ports =
         ["GRPC", "HTTP", "RESP", "CONTROL_LISTEN"].map(|it| (format!("TOLLGATE_{it}"), "127.0.0.1:0"));
-    drop(Running::start(command.envs(ports).current_dir(&state)));
+    drop(ReadyProcess::start(command.envs(ports).current_dir(&state)));
 }
 
 /// The workspace, as cargo describes it.

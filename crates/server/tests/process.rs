@@ -61,13 +61,13 @@ fn tollgate() -> Command {
 }
 
 /// A server on ports of its own, killed when dropped.
-struct Server {
+struct ServerProcess {
     child: Child,
     out: BufReader<ChildStdout>,
     screen: String,
 }
 
-impl Server {
+impl ServerProcess {
     fn start(rules: &Path, flags: &[&str]) -> Self {
         let mut command = tollgate();
         command.args(["serve", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"]);
@@ -140,7 +140,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         drop(self.child.kill());
         drop(self.child.wait());
@@ -148,7 +148,7 @@ impl Drop for Server {
 }
 
 /// The value of a metric, by its name with its labels.
-fn metric(server: &Server, name: &str) -> u64 {
+fn metric(server: &ServerProcess, name: &str) -> u64 {
     let (_, metrics) = server.get("/metrics");
     let value = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok());
     value.unwrap_or_else(|| panic!("no {name} in {metrics}"))
@@ -180,7 +180,7 @@ const ALICE: &str = r#"{"domain":"shop","descriptors":[{"entries":[{"key":"api_k
 #[test]
 fn it_says_what_it_loaded_where_it_listens_and_a_command_that_works_as_printed() {
     let folder = rules(RULES);
-    let server = Server::start(folder.path(), &["--workers", "2"]);
+    let server = ServerProcess::start(folder.path(), &["--workers", "2"]);
     assert_eq!(
         server.says("rules"),
         Some(format!("1 domain, 1 rule from {}", folder.path().display()).as_str())
@@ -204,7 +204,7 @@ fn it_says_what_it_loaded_where_it_listens_and_a_command_that_works_as_printed()
 #[test]
 fn the_http_port_answers_each_path_by_its_method() {
     let folder = rules(RULES);
-    let server = Server::start(folder.path(), &[]);
+    let server = ServerProcess::start(folder.path(), &[]);
     for (path, status, part) in [
         ("/healthz", 200, "ok"),
         ("/healthcheck", 200, "OK"),
@@ -266,7 +266,7 @@ fn the_sixth_request_of_the_readmes_is_denied_by_the_example_rules_as_their_pict
         let reason = "The limit api_key (5 per minute) is used up; try again in ";
         assert!(picture.contains(reason), "{reason}");
         let is_sixth_denied = || {
-            let server = Server::start(&root.join("examples/rules"), &[]);
+            let server = ServerProcess::start(&root.join("examples/rules"), &[]);
             let (loaded, _) = server.says("rules").and_then(|it| it.split_once(" from ")).expect("a number");
             assert!(picture.contains(loaded), "the picture does not show {loaded}");
             let replies = [(); 6].map(|()| server.get(asked));
@@ -292,7 +292,7 @@ fn every_surface_denies_what_no_rule_matches_where_rules_or_the_setting_say_so()
     for (flags, denied) in
         [(&[][..], &["strict"][..]), (&["--unmatched", "deny"], &["strict", "silent", "unknown"])]
     {
-        let server = Server::start(folder.path(), flags);
+        let server = ServerProcess::start(folder.path(), flags);
         let resp: SocketAddr = server.says("resp").and_then(|text| text.parse().ok()).expect("an address");
         for domain in ["open", "strict", "silent", "unknown"] {
             let is_denied = denied.contains(&domain);
@@ -326,7 +326,7 @@ fn every_surface_denies_what_no_rule_matches_where_rules_or_the_setting_say_so()
 #[test]
 fn a_connection_above_the_most_is_closed_and_counted() {
     let folder = rules(RULES);
-    let server = Server::start(folder.path(), &["--max-connections", "1", "--workers", "1"]);
+    let server = ServerProcess::start(folder.path(), &["--max-connections", "1", "--workers", "1"]);
     let mut first = connect(server.http());
     first.write_all(b"GET /healthz HTTP/1.1\r\nhost: t\r\n\r\n").expect("sent");
     first.read_exact(&mut [0; 15]).expect("an answer");
@@ -342,7 +342,7 @@ fn a_connection_above_the_most_is_closed_and_counted() {
 fn a_reader_of_the_log_that_stalls_stops_no_decision() {
     let folder = rules(RULES);
     // Stderr is not read until the end: the pipe is full after 64 KiB, the queue after 1 MiB.
-    let mut server = Server::start(folder.path(), &["--denial-log-rate", "1000000", "--workers", "1"]);
+    let mut server = ServerProcess::start(folder.path(), &["--denial-log-rate", "1000000", "--workers", "1"]);
     let request = r#"{"domain":"shop","descriptors":[[{"key":"api_key","value":"alice"}]]}"#;
     let batch = format!("{{\"requests\":[{}]}}", vec![request; 1_000].join(","));
     for _ in 0..10 {
@@ -389,7 +389,7 @@ fn the_environment_of_the_peers_container_is_enough() {
         ("REDIS_URL", "127.0.0.1:1"), // nobody there: every rule lets pass
         ("SHADOW_MODE", "true"),
     ]);
-    let server = Server::of(command);
+    let server = ServerProcess::of(command);
     for _ in 0..5 {
         assert_eq!(server.post("/json", ALICE).0, 200, "shadow mode lets all pass");
     }
@@ -418,7 +418,7 @@ fn variables_that_are_meant_for_others_change_nothing() {
         ("TOLLGATE_IMAGE_DIGEST", "sha256:0"),
         ("REDIS_URL", "127.0.0.1:1"),
     ]);
-    let server = Server::of(command);
+    let server = ServerProcess::of(command);
     assert_eq!(server.says("store"), Some("memory, at most 1GiB"));
     server.signal("TERM");
     let (code, said) = server.ended();
@@ -456,7 +456,7 @@ fn a_folder_without_rules_is_no_start() {
 #[test]
 fn started_anyway_it_becomes_ready_with_the_first_good_file() {
     let folder = rules("domain: [\n");
-    let server = Server::start(folder.path(), &["--start-anyway"]);
+    let server = ServerProcess::start(folder.path(), &["--start-anyway"]);
     let said = server.wait_ready(|status, _| status == 503);
     assert_eq!(said["rules"]["loaded"], false, "{said}");
     assert_ne!(server.post("/json", ALICE).0, 200, "a client must not be admitted");
@@ -492,7 +492,7 @@ fn started_anyway_it_becomes_ready_with_the_first_good_file() {
 #[test]
 fn an_empty_folder_is_not_said_to_have_lost_its_rules() {
     let folder = tempfile::tempdir().expect("a folder");
-    let server = Server::start(folder.path(), &["--start-anyway"]);
+    let server = ServerProcess::start(folder.path(), &["--start-anyway"]);
     let said = server.wait_ready(|_, body| body["rules"]["last_error"].is_string());
     let error = said["rules"]["last_error"].as_str().expect("text");
     assert!(error.starts_with("no rule file found; only *.yaml, *.yml and *.json are read"), "{error}");
@@ -505,7 +505,7 @@ fn an_empty_folder_is_not_said_to_have_lost_its_rules() {
 #[test]
 fn a_surface_that_is_off_is_not_there() {
     let folder = rules(RULES);
-    let mut server = Server::start(folder.path(), &["--http", "off", "--resp", "off"]);
+    let mut server = ServerProcess::start(folder.path(), &["--http", "off", "--resp", "off"]);
     assert_eq!(server.says("http"), Some("off"));
     let try_this = server.says("try").expect("a command").to_owned();
     let ran = Command::new("sh").args(["-c", &try_this]).output().expect("sh");
@@ -518,7 +518,7 @@ fn a_surface_that_is_off_is_not_there() {
 #[test]
 fn every_port_in_use_is_reported_at_once_with_a_way_out() {
     let folder = rules(RULES);
-    let first = Server::start(folder.path(), &[]);
+    let first = ServerProcess::start(folder.path(), &[]);
     let http = first.http().to_string();
     let resp = first.says("resp").expect("an address");
     let mut second = tollgate();
@@ -539,7 +539,7 @@ fn every_port_in_use_is_reported_at_once_with_a_way_out() {
 #[test]
 fn listening_beyond_this_machine_is_warned_of_once() {
     let folder = rules(RULES);
-    let server = Server::start(folder.path(), &["--http", "0.0.0.0:0"]);
+    let server = ServerProcess::start(folder.path(), &["--http", "0.0.0.0:0"]);
     let port = server.http().port();
     let (status, body) =
         ask((std::net::Ipv4Addr::LOCALHOST, port).into(), "GET /debug/rlconfig HTTP/1.0\r\n\r\n");

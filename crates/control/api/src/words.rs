@@ -63,7 +63,7 @@ pub(crate) fn on_store_failure() -> Object {
 }
 
 pub(crate) fn problem_kind() -> Object {
-    one_of(problems::Kind::ALL.map(problems::Kind::name))
+    one_of(problems::ProblemKind::ALL.map(problems::ProblemKind::name))
 }
 
 pub(crate) fn put_or_delete() -> Object {

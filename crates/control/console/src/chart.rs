@@ -15,7 +15,7 @@ const MOST_ROWS: usize = 30;
 /// A chart with its table.
 pub(crate) struct Chart {
     pub(crate) label: String,
-    pub(crate) keys: Vec<Key>,
+    pub(crate) keys: Vec<LegendItem>,
     /// Areas first, so that lines are above them.
     pub(crate) paths: Vec<Path>,
     /// The highest first.
@@ -24,7 +24,7 @@ pub(crate) struct Chart {
     /// Shown while the pointer is over them.
     pub(crate) spots: Vec<Spot>,
     pub(crate) head: Vec<&'static str>,
-    pub(crate) rows: Vec<Row>,
+    pub(crate) rows: Vec<ChartRow>,
 }
 
 /// A place of the drawing that says its numbers.
@@ -35,7 +35,7 @@ pub(crate) struct Spot {
 }
 
 /// A curve in the legend.
-pub(crate) struct Key {
+pub(crate) struct LegendItem {
     pub(crate) class: &'static str,
     pub(crate) text: &'static str,
     /// The last value.
@@ -49,7 +49,7 @@ pub(crate) struct Path {
 }
 
 /// A row of the table.
-pub(crate) struct Row {
+pub(crate) struct ChartRow {
     pub(crate) time: String,
     pub(crate) at_ms: i64,
     pub(crate) cells: Vec<String>,
@@ -66,7 +66,7 @@ pub(crate) struct Words {
 }
 
 /// A curve: class, text, and the number that it counts.
-type Counted = (&'static str, &'static str, fn(&Counts) -> i64);
+type CountCurve = (&'static str, &'static str, fn(&Counts) -> i64);
 /// A column of the table.
 type Column = (&'static str, fn(&Counts) -> i64);
 
@@ -78,7 +78,7 @@ pub(crate) fn per_second(
     label: String,
     clock: impl Fn(i64) -> String,
 ) -> Chart {
-    let mut curves: Vec<Counted> =
+    let mut curves: Vec<CountCurve> =
         vec![("", words.admitted, |it| it.admitted), ("bad", words.denied, |it| it.denied)];
     if history.points.iter().any(|it| it.counts.shadow_denied > 0) {
         curves.push(("warn", words.shadow, |it| it.shadow_denied));
@@ -97,7 +97,7 @@ pub(crate) fn per_second(
 pub(crate) fn compared(history: &History, lang: Lang, label: String, clock: impl Fn(i64) -> String) -> Chart {
     let w = lang.traffic();
     let n = lang.trial();
-    let curves: [Counted; 2] =
+    let curves: [CountCurve; 2] =
         [("bad", n.denied_in_force, |it| it.denied), ("warn", n.denied_in_trial, |it| it.trial_denied())];
     let columns: [Column; 4] = [
         (w.offered, |it| it.offered()),
@@ -110,7 +110,7 @@ pub(crate) fn compared(history: &History, lang: Lang, label: String, clock: impl
 
 fn counted(
     history: &History,
-    series: &[Counted],
+    series: &[CountCurve],
     (time, columns): (&'static str, &[Column]),
     label: String,
     clock: impl Fn(i64) -> String,
@@ -150,7 +150,7 @@ pub(crate) fn drawn(label: String, curves: &[Curve], times: &[i64], clock: &impl
     let paths = areas.chain(lines).collect();
     let key = |(class, text, values): &Curve| {
         let value = values.last().map_or_else(String::new, |it| rate(*it));
-        Key { class, text, value }
+        LegendItem { class, text, value }
     };
     let width = WIDTH / i64::try_from(times.len().max(1)).unwrap_or(WIDTH).min(WIDTH);
     let spot = |(index, at_ms): (usize, &i64)| {
@@ -175,14 +175,14 @@ pub(crate) fn drawn(label: String, curves: &[Curve], times: &[i64], clock: &impl
 }
 
 /// The newest first, several points in one row if there are many.
-fn table_rows(history: &History, columns: &[Column], clock: &impl Fn(i64) -> String) -> Vec<Row> {
+fn table_rows(history: &History, columns: &[Column], clock: &impl Fn(i64) -> String) -> Vec<ChartRow> {
     let together = history.points.len().div_ceil(MOST_ROWS).max(1);
     let row = |points: &[Point]| {
         let mut sum = Counts::default();
         points.iter().for_each(|it| sum.add(it.counts));
         let cells = columns.iter().map(|(_, of)| grouped(of(&sum))).collect();
         let at_ms = points.first().map_or(0, |it| it.at_ms);
-        Row { time: clock(at_ms), at_ms, cells }
+        ChartRow { time: clock(at_ms), at_ms, cells }
     };
     history.points.chunks(together).rev().map(row).collect()
 }

@@ -11,11 +11,11 @@ use tollgate_policy::Policy;
 const MOST_KEPT: usize = 4;
 
 /// Digests of the documents of an app, and their rules.
-type Kept = (Vec<[u8; 32]>, Arc<Policy>);
+type CachedPolicy = (Vec<[u8; 32]>, Arc<Policy>);
 
 /// The rules that were explained last, parsed.
 #[derive(Debug, Default)]
-pub(crate) struct Explained(Mutex<VecDeque<Kept>>);
+pub(crate) struct Explained(Mutex<VecDeque<CachedPolicy>>);
 
 impl Explained {
     pub(crate) fn find(&self, documents: &[Document]) -> Option<Arc<Policy>> {
@@ -36,7 +36,7 @@ impl Explained {
         policy
     }
 
-    fn kept(&self) -> MutexGuard<'_, VecDeque<Kept>> {
+    fn kept(&self) -> MutexGuard<'_, VecDeque<CachedPolicy>> {
         self.0.lock()
     }
 }

@@ -9,11 +9,11 @@ use crate::web::Visit;
 pub(crate) struct Group {
     /// Empty for the first, which is the overview.
     pub(crate) title: &'static str,
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<NavItem>,
 }
 
 /// A screen, as an entry of the navigation.
-pub(crate) struct Entry {
+pub(crate) struct NavItem {
     pub(crate) href: &'static str,
     pub(crate) text: &'static str,
     /// The letter after `g`.
@@ -42,12 +42,12 @@ impl Need {
 }
 
 /// A screen: its name on pages, its path, the letter after `g`, the right, the text.
-type Row = (&'static str, &'static str, char, Need, Text);
+type ScreenRow = (&'static str, &'static str, char, Need, TextOf);
 
-type Text = fn(&Texts) -> &'static str;
+type TextOf = fn(&Texts) -> &'static str;
 
 /// Every screen with a place. Those without a route are left out.
-const GROUPS: &[(Text, &[Row])] = &[
+const GROUPS: &[(TextOf, &[ScreenRow])] = &[
     (|_| "", &[("overview", "/", 'o', Need::Login, |t| t.overview)]),
     (
         |t| t.limits,
@@ -88,7 +88,7 @@ pub(crate) fn groups(visit: &Visit, current: &str) -> Vec<Group> {
     for (title, rows) in GROUPS {
         let rows = rows.iter().filter(|row| visit.screens.contains(&row.1) && row.3.is_met(who));
         let entries: Vec<_> = rows
-            .map(|(id, href, key, _, text)| Entry {
+            .map(|(id, href, key, _, text)| NavItem {
                 href,
                 text: text(t),
                 key: *key,

@@ -31,7 +31,7 @@ pub(crate) struct Trace {
 }
 
 /// A replay: the documents before, and after a change, if there is one.
-pub(crate) struct Asked {
+pub(crate) struct ReplayJob {
     pub(crate) trace: String,
     pub(crate) map: Vec<String>,
     pub(crate) before: Vec<Document>,
@@ -56,7 +56,7 @@ impl Console {
     }
 
     /// Replays a trace.
-    pub(crate) async fn replay(&self, asked: Asked) -> Result<Previewed, NotReplayed> {
+    pub(crate) async fn replay(&self, asked: ReplayJob) -> Result<Previewed, NotReplayed> {
         let traces = self.traces().await;
         let folder = self.settings.traces.as_ref().filter(|_| traces.iter().any(|it| it.name == asked.trace));
         let path = folder.ok_or(NotReplayed::Unknown)?.join(&asked.trace);

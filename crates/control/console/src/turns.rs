@@ -23,25 +23,25 @@ const LONGEST: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct Turns {
     places: Arc<Places>,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<TurnQueue>>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct TurnQueue {
     running: usize,
     /// By user, in the order in which they are served.
-    waiting: VecDeque<(String, VecDeque<oneshot::Sender<Running>>)>,
+    waiting: VecDeque<(String, VecDeque<oneshot::Sender<TurnGuard>>)>,
 }
 
 /// A turn, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Turn {
-    _running: Running,
+    _running: TurnGuard,
     _place: Place,
 }
 
 #[derive(Debug)]
-struct Running(Arc<Mutex<State>>);
+struct TurnGuard(Arc<Mutex<TurnQueue>>);
 
 impl Turns {
     pub(crate) fn new() -> Self {
@@ -59,7 +59,7 @@ impl Turns {
             let mut state = lock(&self.state);
             if state.running < MOST_RUNNING {
                 state.running += 1;
-                let running = Running(Arc::clone(&self.state));
+                let running = TurnGuard(Arc::clone(&self.state));
                 return Ok(Turn { _running: running, _place: place });
             }
             let (sender, receiver) = oneshot::channel();
@@ -81,13 +81,13 @@ impl Turns {
     }
 }
 
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+fn lock(state: &Mutex<TurnQueue>) -> MutexGuard<'_, TurnQueue> {
     state.lock()
 }
 
-impl State {
+impl TurnQueue {
     /// The next to run: the first of the first user, who then stands behind the other users.
-    fn next(&mut self) -> Option<oneshot::Sender<Running>> {
+    fn next(&mut self) -> Option<oneshot::Sender<TurnGuard>> {
         let (user, mut of_user) = self.waiting.pop_front()?;
         let next = of_user.pop_front();
         if !of_user.is_empty() {
@@ -97,7 +97,7 @@ impl State {
     }
 }
 
-impl Drop for Running {
+impl Drop for TurnGuard {
     fn drop(&mut self) {
         let mut state = lock(&self.0);
         while let Some(next) = state.next() {
@@ -105,8 +105,8 @@ impl Drop for Running {
                 continue; // it has left
             }
             drop(state);
-            // One that leaves just now gives the turn on when its `Running` is dropped.
-            let _ = next.send(Running(Arc::clone(&self.0)));
+            // One that leaves just now gives the turn on when its `TurnGuard` is dropped.
+            let _ = next.send(TurnGuard(Arc::clone(&self.0)));
             return;
         }
         state.running = state.running.saturating_sub(1);

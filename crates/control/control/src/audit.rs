@@ -25,7 +25,7 @@ use crate::audit::chain::written;
 use crate::error::ControlError;
 
 pub use chain::{Chain, Walk, verify};
-pub use entry::Entry;
+pub use entry::AuditEntry;
 
 /// Most bytes of `before` and of `after`; more is replaced by its hash.
 const MAX_BODY: usize = 64 * 1024;
@@ -61,7 +61,7 @@ pub(crate) fn append(tx: &mut dyn Tx, actor: &Actor, note: Note<'_>) -> Result<(
     let LastRow { seq: last_seq, hash: prev_hash } = last.unwrap_or_default();
     // The numbers of removed last entries are never used again, so that the gap stays.
     let seq = last_seq.max(written(tx)?) + 1;
-    let mut entry = Entry {
+    let mut entry = AuditEntry {
         seq,
         at: tx.now_ms(),
         actor_kind: actor.kind.to_owned(),
@@ -136,13 +136,13 @@ pub fn find(
     filter: &Filter,
     before_seq: i64,
     limit: i64,
-) -> Result<Vec<Entry>, ControlError> {
+) -> Result<Vec<AuditEntry>, ControlError> {
     // Entries without an app are about people.
     let (need, app) =
         if filter.app.is_empty() { (Role::Admin, EVERY_APP) } else { (Role::Viewer, &*filter.app) };
     actor.must(need, app)?;
     let or_last = |at: i64| if at > 0 { at } else { i64::MAX };
-    let found = select!(Entry:
+    let found = select!(AuditEntry:
         "FROM audit WHERE seq < $1 AND ($2 = '' OR app = $2) AND ($3 = '' OR actor = $3) \
          AND ($4 = '' OR REPLACE(target, $4, '') <> target OR (action IN ('change.publish', 'app.rollback') \
          AND REPLACE(COALESCE(after, ''), $4, '') <> COALESCE(after, ''))) AND SUBSTR(action, 1, LENGTH($5)) = $5 \
@@ -173,7 +173,7 @@ pub fn list(
     by: &str,
     before_seq: i64,
     limit: i64,
-) -> Result<Vec<Entry>, ControlError> {
+) -> Result<Vec<AuditEntry>, ControlError> {
     let filter = Filter { app: app.to_owned(), actor: by.to_owned(), ..Filter::default() };
     find(tx, actor, &filter, before_seq, limit)
 }
@@ -188,8 +188,8 @@ pub fn export(
     actor: &Actor,
     after_seq: i64,
     limit: i64,
-) -> Result<Vec<Entry>, ControlError> {
+) -> Result<Vec<AuditEntry>, ControlError> {
     actor.must(Role::Admin, EVERY_APP)?;
-    let entries = select!(Entry: "FROM audit WHERE seq > $1 ORDER BY seq LIMIT $2");
+    let entries = select!(AuditEntry: "FROM audit WHERE seq > $1 ORDER BY seq LIMIT $2");
     Ok(entries.all(tx, &[after_seq.into(), limit.clamp(1, MAX_EXPORT).into()])?)
 }

@@ -27,7 +27,7 @@ mod tasks;
 pub use tollgate_model::change_set::ConflictSides;
 pub use tollgate_model::hash::{hex, sha256};
 pub use tollgate_model::{
-    Content, FileRule, Kind, ModelError, Role, buckets, compile, diff, fields, rollout, table_rule,
+    Content, FileRule, ModelError, Role, RuleKind, buckets, compile, diff, fields, rollout, table_rule,
     table_rule_yaml,
 };
 

@@ -11,8 +11,8 @@ use tollgate_control::changes::{self, ChangeInput, Keep, OpInput};
 use tollgate_control::file_rules;
 use tollgate_control::publishing::{self, Intent};
 use tollgate_control::{
-    Actor, Claim, Committed, Content, Control, ControlError, Kind, Role, Who, apps, audit, checks, reviews,
-    rules, users, versions,
+    Actor, Claim, Committed, Content, Control, ControlError, Role, RuleKind, Who, apps, audit, checks,
+    reviews, rules, users, versions,
 };
 use tollgate_db::Tx;
 use tollgate_harness::rules::{
@@ -219,7 +219,7 @@ async fn conflict(keep: Keep, want: i64) {
     let id = draft.id.clone();
     let etag = draft.etag;
     let resolved = run(&control, move |tx| {
-        changes::resolve(tx, &by.assumed(), &id, etag, &[(Kind::TableRule, "b".to_owned(), keep)])
+        changes::resolve(tx, &by.assumed(), &id, etag, &[(RuleKind::TableRule, "b".to_owned(), keep)])
     });
     let resolved = resolved.await.expect("resolved");
     assert_ne!(resolved.content_sha256, draft.content_sha256, "an approval does not cover it");
@@ -278,7 +278,7 @@ async fn each_version_has_exactly_one_entry_of_the_audit() {
         })
         .await
         .expect("read");
-    let puts_in_force = |entry: &&audit::Entry| {
+    let puts_in_force = |entry: &&audit::AuditEntry| {
         let one_rule = ["rule.create", "rule.update", "rule.delete", "file.create"].contains(&&*entry.action);
         let is_state =
             entry.action == "app.update" && entry.after.as_ref().is_some_and(|it| it.contains("disabled"));
@@ -299,7 +299,7 @@ const OPERATIONS: &[Operation] = &[
     }),
     ("preview", Role::Viewer, |tx, by, _, _| checks::preview(tx, by, "shop", &[]).map(drop)),
     ("difference", Role::Viewer, |tx, by, _, _| versions::difference(tx, by, "shop", 1, 2).map(drop)),
-    ("past", Role::Viewer, |tx, by, _, _| rules::past(tx, by, "shop", Kind::TableRule, "a").map(drop)),
+    ("past", Role::Viewer, |tx, by, _, _| rules::past(tx, by, "shop", RuleKind::TableRule, "a").map(drop)),
     ("files", Role::Viewer, |tx, by, _, _| file_rules::list(tx, by, "shop").map(drop)),
     ("create", Role::Editor, |tx, by, _, _| {
         changes::create(tx, by, "shop", &change_of(&[put("n", None, 1)])).map(drop)
@@ -389,14 +389,14 @@ async fn rows_and_files_are_one_version_and_a_domain_has_one_owner() {
     assert_eq!((faults[0].line, &*faults[0].path), (4, "descriptors[0].rate_limit.unit"));
 
     // Its removal frees the domain; a rollback wants it back.
-    let delete = removal(Kind::File, "web", 3);
+    let delete = removal(RuleKind::File, "web", 3);
     assert_eq!(write("shop", vec![delete]).await.expect("published").published_version, Some(4));
     write("bank", vec![put_file("web", None, &file_text("web", 9)).expect("a file")])
         .await
         .expect("free now");
     let back = control.change(move |tx| versions::rollback(tx, &by().assumed(), "shop", 4, 3, "again")).await;
     assert!(matches!(back, Err(ControlError::Faulty(_))), "the bank owns it");
-    let delete = removal(Kind::File, "web", 1);
+    let delete = removal(RuleKind::File, "web", 1);
     write("bank", vec![delete]).await.expect("published");
     control
         .change(move |tx| versions::rollback(tx, &by().assumed(), "shop", 4, 3, "again"))
@@ -417,12 +417,12 @@ async fn rude_operations_are_rejected() {
         ("nothing", vec![]),
         ("a base that is to come", vec![put("a", Some(9), 5)]),
         ("a base of another rule", vec![put("a", Some(2), 5)]),
-        ("deletes what it says is not there", vec![op(Kind::TableRule, "a", None, None)]),
+        ("deletes what it says is not there", vec![op(RuleKind::TableRule, "a", None, None)]),
         ("twice the same rule", vec![put("a", Some(1), 5), put("a", Some(1), 6)]),
-        ("another key than its rule", vec![op(Kind::TableRule, "z", None, put("a", None, 1).after)]),
-        ("another kind than its rule", vec![op(Kind::File, "a", None, put("a", None, 1).after)]),
-        ("a rate that no form accepts", vec![op(Kind::TableRule, "a", Some(1), forged)]),
-        ("a pattern as key", vec![op(Kind::TableRule, "a*", Some(1), None)]),
+        ("another key than its rule", vec![op(RuleKind::TableRule, "z", None, put("a", None, 1).after)]),
+        ("another kind than its rule", vec![op(RuleKind::File, "a", None, put("a", None, 1).after)]),
+        ("a rate that no form accepts", vec![op(RuleKind::TableRule, "a", Some(1), forged)]),
+        ("a pattern as key", vec![op(RuleKind::TableRule, "a*", Some(1), None)]),
     ] {
         let input = change_of(&ops);
         let done = run(&control, move |tx| {
@@ -478,7 +478,7 @@ fn operations(
         };
         let op = match (rate, base) {
             (Some(rate), _) => put(&key, base, *rate),
-            (None, Some(base)) => removal(Kind::TableRule, &key, base),
+            (None, Some(base)) => removal(RuleKind::TableRule, &key, base),
             (None, None) => continue,
         };
         ops.insert(key, op);

@@ -71,7 +71,7 @@ async fn a_log_that_was_cut_or_damaged_is_found_at_the_start_and_by_verify_until
         assert_eq!((lost.seq, lost.found), (last, found), "{what}");
         assert_eq!(verify(&control).await, Chain::Cut(found, last), "{what}");
         let shown = control.problems(&Claim::program("tollgate")).await.expect("read");
-        assert!(shown.iter().any(|it| it.kind == problems::Kind::AuditCut), "{what}");
+        assert!(shown.iter().any(|it| it.kind == problems::ProblemKind::AuditCut), "{what}");
         // Neither a restart nor changes make it forgotten.
         create_some(&control, 100..103).await;
         drop(control);
@@ -128,7 +128,7 @@ async fn a_database_that_is_taken_away_takes_no_change_and_publishes_none() {
     assert_eq!(control.published().borrow().apps[0].version, 3);
     let is_gone = async || {
         let found = control.problems(&Claim::program("tollgate")).await.expect("pages are still read");
-        found.iter().any(|it| it.kind == problems::Kind::DatabaseGone)
+        found.iter().any(|it| it.kind == problems::ProblemKind::DatabaseGone)
     };
     assert!(is_gone().await);
     fs::rename(&aside, &file).expect("put back");

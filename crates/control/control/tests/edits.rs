@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rusqlite::Connection;
-use tollgate_control::problems::Kind;
+use tollgate_control::problems::ProblemKind;
 use tollgate_control::{Claim, Control, MIGRATIONS, Recorded, UNSEALED};
 use tollgate_db::{
     Comparison, Db, DbError, Difference, Edit, Migration, OnEdits, Options, TimeSource, Tx, Unsealed,
@@ -322,7 +322,7 @@ async fn an_edit_that_a_change_overwrites_is_in_the_audit_and_a_problem_until_it
     let by = Claim::program("tollgate");
     let shown = async |control: &Control| {
         let problems = control.problems(&by).await.expect("problems");
-        problems.into_iter().find(|it| it.kind == Kind::EditedRows).map(|it| (it.value, it.detail))
+        problems.into_iter().find(|it| it.kind == ProblemKind::EditedRows).map(|it| (it.value, it.detail))
     };
     assert_eq!(shown(&control).await, None);
     let file = raw(control.folder());

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use tollgate_control::file_rules::FileInput;
 use tollgate_control::table_rule::TableRuleInput;
-use tollgate_control::{Content, Kind, table_rule_yaml, transfer};
+use tollgate_control::{Content, RuleKind, table_rule_yaml, transfer};
 use tollgate_harness::rules::{checked, limit};
 
 proptest! {
@@ -74,7 +74,7 @@ prop_compose! {
 proptest! {
     #[test]
     fn what_was_exported_imports_as_it_was(rules in prop::collection::vec(content(), 0..8)) {
-        let rules: BTreeMap<(Kind, String), Content> =
+        let rules: BTreeMap<(RuleKind, String), Content> =
             rules.into_iter().map(|it| ((it.kind(), it.key().to_owned()), it)).collect();
         let all = transfer::Imported { app: "shop".to_owned(), rules: rules.into_values().collect() };
         let yaml = transfer::write(&all);

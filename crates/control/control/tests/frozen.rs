@@ -115,7 +115,8 @@ async fn old_copy(nodes: &Arc<Told>) -> (tempfile::TempDir, Vec<Document>) {
 
 async fn frozen_apps(control: &Control) -> Vec<String> {
     let found = control.problems(&Claim::program("tollgate")).await.expect("read");
-    let frozen = found.into_iter().filter(|it| it.kind == problems::Kind::FrozenApp && it.node.is_empty());
+    let frozen =
+        found.into_iter().filter(|it| it.kind == problems::ProblemKind::FrozenApp && it.node.is_empty());
     frozen.map(|it| it.app).collect()
 }
 
@@ -313,7 +314,8 @@ async fn changes_wait_for_the_nodes_that_were_there_and_no_longer_than_they_are_
             assert_eq!((awaited.missing, awaited.of), (2 - attached, 2));
             assert_eq!(awaited.left_ms, 3_000 - after_ms);
             let found = control.problems(&Claim::program("tollgate")).await.expect("read");
-            let shown = found.iter().find(|it| it.kind == problems::Kind::AwaitedNodes).expect("shown");
+            let shown =
+                found.iter().find(|it| it.kind == problems::ProblemKind::AwaitedNodes).expect("shown");
             assert_eq!(shown.value, (awaited.left_ms + 999) / 1_000, "seconds");
             let mut asked = nodes.asked.subscribe();
             let looks = *asked.borrow() + 5;

@@ -109,7 +109,8 @@ async fn a_jump_of_the_denied_share_is_a_problem_of_its_app_alone() {
         shop.store("n1", 1, report(minute + 1, rules)).await.expect("stored");
         let found = shop.problems(&Claim::program("tollgate")).await.expect("problems");
         let found: Vec<_> = found.into_iter().map(|it| (it.kind, it.app)).collect();
-        let want = if minute < 47 { vec![] } else { vec![(problems::Kind::DeniedShare, "shop".to_owned())] };
+        let want =
+            if minute < 47 { vec![] } else { vec![(problems::ProblemKind::DeniedShare, "shop".to_owned())] };
         assert_eq!(found, want, "minute {minute}");
         shop.pass(60_000);
     }

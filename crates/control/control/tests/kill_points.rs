@@ -10,8 +10,8 @@ use tollgate_control::app_settings::AppInput;
 use tollgate_control::audit::{self, Chain, MAX_EXPORT};
 use tollgate_control::changes::{self, ChangeInput};
 use tollgate_control::{
-    Claim, Control, Kind, OldNodes, Role, Steps, Who, apps, compile, publishing, reviews, rules, transfer,
-    versions,
+    Claim, Control, OldNodes, Role, RuleKind, Steps, Who, apps, compile, publishing, reviews, rules,
+    transfer, versions,
 };
 use tollgate_db::{kill_at_step, row, select};
 use tollgate_fleet_proto::published::Published;
@@ -38,7 +38,7 @@ async fn prepared(folder: &Path) {
     }
     let input = AppInput { approvals: "1".to_owned(), ..AppInput::default() };
     set_app(&control, "shop", input).await;
-    let gone = removal(Kind::TableRule, "b", 2);
+    let gone = removal(RuleKind::TableRule, "b", 2);
     let file = put_file("mail", None, &file_text("mail", 5)).expect("a file");
     let input = change_of(&[put("a", Some(1), 7), gone, put("d", None, 8), file]);
     let input = ChangeInput { title: "four".to_owned(), ..input };

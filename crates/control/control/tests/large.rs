@@ -11,7 +11,7 @@ use tollgate_control::app_settings::{self, AppInput};
 use tollgate_control::changes::{self, ChangeInput, OpInput};
 use tollgate_control::publishing::{self, Intent};
 use tollgate_control::{
-    Actor, Claim, Committed, Control, ControlError, Kind, OldNodes, Role, Steps, apps, audit, change_set,
+    Actor, Claim, Committed, Control, ControlError, OldNodes, Role, RuleKind, Steps, apps, audit, change_set,
     reviews, rules, transfer, versions,
 };
 use tollgate_db::Tx;
@@ -66,7 +66,7 @@ fn op(tx: &mut dyn Tx, by: &Actor, nth: usize, rate: i64, is_late: bool) -> Opti
     let now = rules::get(tx, by, "shop", &key).ok().map(|it| it.etag);
     let base = now.map(|etag| if is_late { (etag - 1).max(1) } else { etag });
     let after = (rate > 0).then(|| checked(&limit(&key, rate)));
-    (base.is_some() || after.is_some()).then_some(OpInput { kind: Kind::TableRule, key, base, after })
+    (base.is_some() || after.is_some()).then_some(OpInput { kind: RuleKind::TableRule, key, base, after })
 }
 
 /// Does it, and returns what came of it.

@@ -30,7 +30,7 @@ const OPERATIONS: &[Operation] = &[
     ("trial", Role::Editor, false, |tx, by| {
         let rate = "5".to_owned();
         let max_permits = "100".to_owned();
-        trials::change(tx, by, ("shop", "a"), 1, &trials::Step::Start { rate, max_permits }).map(drop)
+        trials::change(tx, by, ("shop", "a"), 1, &trials::TrialStep::Start { rate, max_permits }).map(drop)
     }),
     ("compare trial", Role::Viewer, false, |tx, by| trials::compared(tx, by, "shop", "a").map(drop)),
     ("roll back", Role::Editor, false, |tx, by| versions::rollback(tx, by, "shop", 2, 1, "why").map(drop)),

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tollgate_control::app_settings::AppInput;
-use tollgate_control::audit::Entry;
+use tollgate_control::audit::AuditEntry;
 use tollgate_control::rollout::{Ask, Plan, PlanInput, State};
 use tollgate_control::rollouts::{self, Rollout};
 use tollgate_control::{
@@ -111,7 +111,7 @@ async fn a_rollout_that_is_killed_is_before_or_after_each_move_and_carries_on() 
 }
 
 /// Holds rollouts to the audit, and what nodes should have to the rollouts, which are returned.
-async fn rollouts_are_whole(control: &Control, entries: &[Entry]) -> Vec<Rollout> {
+async fn rollouts_are_whole(control: &Control, entries: &[AuditEntry]) -> Vec<Rollout> {
     let read = control.read(|tx| {
         let by = Actor::system();
         let all = rollouts::list(tx, &by, "shop", 500)?;

@@ -7,7 +7,7 @@ use std::ops::Deref;
 use proptest::prelude::*;
 use tollgate_control::change_set::State;
 use tollgate_control::table_rule::{TableRule, TableRuleInput, Trial};
-use tollgate_control::trials::{self, Step};
+use tollgate_control::trials::{self, TrialStep};
 use tollgate_control::{
     Actor, Claim, Committed, Content, ControlError, Document, Fault, FieldFault, ModelError, Role, Who,
     app_settings, compile, reviews, rules, table_rule_yaml, transfer,
@@ -22,8 +22,8 @@ fn form() -> TableRuleInput {
     TableRuleInput { max_permits: "10".to_owned(), ..limit("a", 1) }
 }
 
-fn start(rate: &str, max_permits: &str) -> Step {
-    Step::Start { rate: rate.to_owned(), max_permits: max_permits.to_owned() }
+fn start(rate: &str, max_permits: &str) -> TrialStep {
+    TrialStep::Start { rate: rate.to_owned(), max_permits: max_permits.to_owned() }
 }
 
 /// A control plane with the rule `a` of the app `shop`.
@@ -50,13 +50,13 @@ impl OneRule {
         (rule.row, rule.etag)
     }
 
-    async fn step(&self, by: Who, step: Step) -> Result<Option<State>, ControlError> {
+    async fn step(&self, by: Who, step: TrialStep) -> Result<Option<State>, ControlError> {
         let etag = self.table_rule().await.1;
         let done = self.change(move |tx| trials::change(tx, &by.assumed(), ("shop", "a"), etag, &step)).await;
         Ok(done?.map(|it| it.state))
     }
 
-    async fn must(&self, step: Step) {
+    async fn must(&self, step: TrialStep) {
         let done = self.step(Who::system(), step).await.expect("a change");
         assert_eq!(done, Some(State::Published));
     }
@@ -114,14 +114,14 @@ async fn no_count_is_lost_when_a_trial_begins_is_dropped_or_is_adopted() {
         shop.must(start("6", "5")).await; // other numbers; the trial was full, and begins again
         node.0.update(&shop.document());
         assert_eq!(node.hit(1, 0), (true, 1));
-        shop.must(Step::End).await;
+        shop.must(TrialStep::End).await;
         node.0.update(&shop.document());
         assert!(!shop.document().yaml().contains("trial"), "{:?}", shop.document());
         assert_eq!((node.hit(1, 0), node.hit(3, 0).0), ((true, 0), false), "{input:?}");
         shop.must(start("2", "30")).await;
         node.0.update(&shop.document());
         assert!(!node.hit(3, 0).0, "the numbers in force decide");
-        shop.must(Step::Adopt).await;
+        shop.must(TrialStep::Adopt).await;
         node.0.update(&shop.document());
         // What was taken of the ten is taken of the thirty.
         assert_eq!(node.hit(0, 0), (true, 20), "{input:?}");
@@ -220,9 +220,9 @@ async fn numbers_that_a_rule_could_not_have_are_rejected_beside_their_field() {
     let Err(ModelError::Invalid(found)) = shared.check() else { panic!("valid") };
     assert_eq!(found, [FieldFault { field: "trial_rate", fault: Fault::TrialInBucket }]);
     // Nothing to adopt, and nothing to drop.
-    shop.must(Step::End).await;
-    assert_eq!(faults(shop.step(Who::system(), Step::Adopt).await)[0].fault, Fault::Required);
-    assert_eq!(shop.step(Who::system(), Step::End).await.expect("nothing to do"), None);
+    shop.must(TrialStep::End).await;
+    assert_eq!(faults(shop.step(Who::system(), TrialStep::Adopt).await)[0].fault, Fault::Required);
+    assert_eq!(shop.step(Who::system(), TrialStep::End).await.expect("nothing to do"), None);
 }
 
 #[tokio::test]
@@ -231,7 +231,7 @@ async fn a_trial_is_a_change_like_any_other_with_rights_etags_audit_and_approval
     let with = |name: &str, role| user(name, role, "shop");
     let seen = shop.step(with("vic", Role::Viewer), start("5", "20")).await;
     assert!(matches!(seen, Err(ControlError::NoRight { .. })), "{seen:?}");
-    let stale = shop.change(|tx| trials::change(tx, &Actor::system(), ("shop", "a"), 9, &Step::End));
+    let stale = shop.change(|tx| trials::change(tx, &Actor::system(), ("shop", "a"), 9, &TrialStep::End));
     assert!(matches!(stale.await, Err(ControlError::Stale { .. })));
     shop.must(start("5", "20")).await;
     let entries = shop.read(|tx| tollgate_control::audit::list(tx, &Actor::system(), "shop", "", 0, 10));
@@ -242,7 +242,7 @@ async fn a_trial_is_a_change_like_any_other_with_rights_etags_audit_and_approval
     let settings = app_settings::AppInput { approvals: "1".to_owned(), ..app_settings::AppInput::default() };
     set_app(&shop, "shop", settings).await;
     let before = shop.document();
-    let waits = shop.step(with("eve", Role::Editor), Step::Adopt).await.expect("a change set");
+    let waits = shop.step(with("eve", Role::Editor), TrialStep::Adopt).await.expect("a change set");
     assert_eq!((waits, shop.document()), (Some(State::Submitted), before), "nothing is in force yet");
     let query =
         tollgate_control::change_set::Query { state: "open".to_owned(), limit: 1, ..Default::default() };

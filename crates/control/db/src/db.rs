@@ -34,8 +34,8 @@ struct Job {
 /// A database. Clones share it; it closes with the last of them.
 #[derive(Clone)]
 pub struct Db {
-    writer: Queue,
-    readers: Queue,
+    writer: JobQueue,
+    readers: JobQueue,
     files: Arc<Watch>,
     unsealed: Option<Unsealed>,
 }
@@ -63,7 +63,7 @@ impl fmt::Debug for Options {
 
 /// Jobs for one or several threads.
 #[derive(Clone)]
-struct Queue {
+struct JobQueue {
     jobs: SyncSender<Job>,
     waiting: Arc<AtomicUsize>,
 }
@@ -99,8 +99,8 @@ impl Db {
         let watched = Watched { files: Arc::clone(&files), on_head, on_edits, seals, seals_all: false };
         let writer = writer.watched(watched)?;
         Ok(Self {
-            writer: Queue::start("db-write", vec![writer])?,
-            readers: Queue::start("db-read", readers)?,
+            writer: JobQueue::start("db-write", vec![writer])?,
+            readers: JobQueue::start("db-read", readers)?,
             files,
             unsealed,
         })
@@ -236,7 +236,7 @@ impl fmt::Debug for Db {
     }
 }
 
-impl Queue {
+impl JobQueue {
     fn start(name: &str, connections: Vec<Sqlite>) -> Result<Self, DbError> {
         let (jobs, taken) = sync_channel::<Job>(MAX_WAITING);
         let taken = Arc::new(Mutex::new(taken));

@@ -42,7 +42,7 @@ const NOW: &str = "sealed_now";
 
 /// A table whose rows are sealed.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(crate) struct SealedTable {
     pub(crate) name: String,
     /// The columns of its primary key, each with its default.
     keys: Vec<(String, Option<String>)>,
@@ -67,7 +67,7 @@ struct Note {
 #[derive(Debug)]
 pub(crate) struct Seals {
     pub(crate) unsealed: Unsealed,
-    tables: Arc<Vec<Table>>,
+    tables: Arc<Vec<SealedTable>>,
     notes: Notes,
     last: Last,
 }
@@ -306,7 +306,7 @@ fn take_notes(
     connection: &Connection,
     name: &str,
     is_before: bool,
-    tables: &Arc<Vec<Table>>,
+    tables: &Arc<Vec<SealedTable>>,
     notes: &Notes,
 ) -> Result<(), DbError> {
     let tables = Arc::clone(tables);
@@ -344,7 +344,7 @@ pub(crate) fn hash(before: &str, seq: i64, head: &str, rows: &str) -> String {
 }
 
 /// The tables of the database that are sealed.
-pub(crate) fn tables(connection: &Connection, unsealed: Unsealed) -> Result<Vec<Table>, DbError> {
+pub(crate) fn tables(connection: &Connection, unsealed: Unsealed) -> Result<Vec<SealedTable>, DbError> {
     let mut names = connection.prepare(
         "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite!_%' ESCAPE '!' \
          AND name NOT IN ('seals', 'schema_history') ORDER BY name",
@@ -377,12 +377,12 @@ pub(crate) fn tables(connection: &Connection, unsealed: Unsealed) -> Result<Vec<
         if keys.is_empty() || keys.len() > MOST_KEYS {
             return Err(DbError::Unsealed { table: name });
         }
-        tables.push(Table { name, keys, columns });
+        tables.push(SealedTable { name, keys, columns });
     }
     Ok(tables)
 }
 
-impl Table {
+impl SealedTable {
     fn keys_of(&self, of: &str) -> Vec<String> {
         self.keys.iter().map(|(key, _)| format!("{of}\"{key}\"")).collect()
     }

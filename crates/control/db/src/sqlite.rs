@@ -152,7 +152,7 @@ impl Sqlite {
         self.execute(begin)?;
         self.seals().into_iter().for_each(|seals| seals.forget(0));
         let now_ms = asked.map_or_else(|| self.now_ms(), Ok).inspect_err(|_| self.roll_back())?;
-        if !work(&mut Open { sqlite: self, now_ms }) {
+        if !work(&mut OpenTransaction { sqlite: self, now_ms }) {
             self.roll_back();
             return Ok(());
         }
@@ -200,7 +200,7 @@ impl Sqlite {
             seals.noted(&self.connection)?
         };
         if !noted.edits.is_empty() {
-            on_edits(&mut Open { sqlite: self, now_ms }, &noted.edits)?;
+            on_edits(&mut OpenTransaction { sqlite: self, now_ms }, &noted.edits)?;
             if let Some(Watched { seals: Some(seals), .. }) = &mut self.watched {
                 noted = seals.noted(&self.connection)?;
             }
@@ -269,12 +269,12 @@ impl Sqlite {
 }
 
 /// A transaction that is open.
-struct Open<'s> {
+struct OpenTransaction<'s> {
     sqlite: &'s mut Sqlite,
     now_ms: i64,
 }
 
-impl Tx for Open<'_> {
+impl Tx for OpenTransaction<'_> {
     fn query(&mut self, statement: &'static str, values: &[Value]) -> Result<Vec<Row>, DbError> {
         let text = self.sqlite.rewritten(statement);
         let mut prepared = self.sqlite.connection.prepare_cached(&text)?;

@@ -38,11 +38,11 @@ pub type OnHead = Box<dyn Fn(&Head) + Send>;
 pub(crate) struct Watch {
     path: PathBuf,
     witness: Option<Witness>,
-    seen: Mutex<Seen>,
+    seen: Mutex<FileSnapshot>,
 }
 
 #[derive(Debug)]
-struct Seen {
+struct FileSnapshot {
     files: [Metadata; 3],
     /// The last committed row of what [`Witness`] names.
     head: Option<Head>,
@@ -52,7 +52,7 @@ impl Watch {
     /// Watches the files of a database that is open.
     pub(crate) fn new(path: &Path, witness: Option<Witness>) -> Result<Self, DbError> {
         let files = looked_at(path)?;
-        Ok(Self { path: path.to_owned(), witness, seen: Mutex::new(Seen { files, head: None }) })
+        Ok(Self { path: path.to_owned(), witness, seen: Mutex::new(FileSnapshot { files, head: None }) })
     }
 
     pub(crate) fn path(&self) -> &Path {

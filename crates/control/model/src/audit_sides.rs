@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::content::{Content, Kind};
+use crate::content::{Content, RuleKind};
 
 /// Most rules of one entry; the version itself has all.
 const MOST: usize = 200;
@@ -13,7 +13,7 @@ const MOST_TEXT: usize = 200;
 #[derive(Clone, Copy, Debug)]
 pub struct RuleSides<'c> {
     /// The kind of the rule.
-    pub kind: Kind,
+    pub kind: RuleKind,
     /// The key of the rule.
     pub key: &'c str,
     /// The earlier content; `None`: the rule did not exist.
@@ -81,7 +81,7 @@ mod tests {
     }
 
     fn side<'c>(before: Option<&'c Content>, after: Option<&'c Content>) -> RuleSides<'c> {
-        RuleSides { kind: Kind::TableRule, key: "push", before, after }
+        RuleSides { kind: RuleKind::TableRule, key: "push", before, after }
     }
 
     #[test]

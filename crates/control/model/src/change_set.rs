@@ -4,7 +4,7 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::content::{Content, Kind};
+use crate::content::{Content, RuleKind};
 use crate::hash::sha256;
 
 /// Where a change set is on its way.
@@ -58,7 +58,7 @@ impl State {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangeOp {
     /// The kind of the rule.
-    pub kind: Kind,
+    pub kind: RuleKind,
     /// The key of the rule.
     pub key: String,
     /// The version of the app that wrote what the change begins with; `None`: the rule must not exist yet.
@@ -88,7 +88,7 @@ pub struct Event {
 /// A rule that was changed both in a change set and since the base of that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
-    pub kind: Kind,
+    pub kind: RuleKind,
     pub key: String,
     /// The content that the change set began with; `None`: the rule did not exist.
     pub base: Option<Content>,

@@ -10,14 +10,14 @@ use crate::table_rule_yaml;
 
 /// The two kinds of rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub enum RuleKind {
     /// A row of the table of committed rates.
     TableRule,
     /// A rule file, which is a domain of its own.
     File,
 }
 
-impl Kind {
+impl RuleKind {
     /// Its name in the database and in the API.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -28,7 +28,7 @@ impl Kind {
     }
 }
 
-impl FromStr for Kind {
+impl FromStr for RuleKind {
     type Err = ();
 
     fn from_str(name: &str) -> Result<Self, ()> {
@@ -60,10 +60,10 @@ pub enum Content {
 impl Content {
     /// Which kind it is.
     #[must_use]
-    pub const fn kind(&self) -> Kind {
+    pub const fn kind(&self) -> RuleKind {
         match self {
-            Self::TableRule(_) => Kind::TableRule,
-            Self::File(_) => Kind::File,
+            Self::TableRule(_) => RuleKind::TableRule,
+            Self::File(_) => RuleKind::File,
         }
     }
 

@@ -18,7 +18,7 @@ pub struct FieldDiff {
 
 /// A line, and on which side it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct DiffLine {
     /// Its number before, from 1; `None` if it was added.
     pub before: Option<usize>,
     /// Its number after; `None` if it was removed.
@@ -75,7 +75,7 @@ pub fn by_field(before: Option<&Content>, after: Option<&Content>) -> Vec<FieldD
 /// assert_eq!(sides, want);
 /// ```
 #[must_use]
-pub fn by_line(before: &str, after: &str) -> Vec<Line> {
+pub fn by_line(before: &str, after: &str) -> Vec<DiffLine> {
     let old: Vec<&str> = before.lines().collect();
     let new: Vec<&str> = after.lines().collect();
     let first = old.iter().zip(&new).take_while(|(a, b)| a == b).count();
@@ -88,7 +88,7 @@ pub fn by_line(before: &str, after: &str) -> Vec<Line> {
     let mut at_new = 0;
     let mut push = |is_old: bool, is_new: bool| {
         let text = if is_old { old[at_old] } else { new[at_new] };
-        let line = Line {
+        let line = DiffLine {
             before: is_old.then_some(at_old + 1),
             after: is_new.then_some(at_new + 1),
             text: text.to_owned(),
@@ -150,7 +150,7 @@ mod tests {
 
     use super::*;
 
-    fn side(lines: &[Line], pick: impl Fn(&Line) -> Option<usize>) -> String {
+    fn side(lines: &[DiffLine], pick: impl Fn(&DiffLine) -> Option<usize>) -> String {
         let chosen: Vec<_> = lines.iter().filter_map(|line| Some((pick(line)?, &*line.text))).collect();
         assert!(chosen.iter().enumerate().all(|(index, (number, _))| *number == index + 1));
         chosen.iter().map(|(_, text)| format!("{text}\n")).collect()

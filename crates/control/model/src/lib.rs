@@ -25,6 +25,6 @@ pub mod table_rule_yaml;
 
 pub use app::App;
 pub use compiled::Compiled;
-pub use content::{Content, FileRule, Kind};
+pub use content::{Content, FileRule, RuleKind};
 pub use faults::{DocFault, Fault, FieldFault, FieldFaults, ModelError, invalid};
 pub use role::Role;

@@ -23,7 +23,7 @@ const MOST_KEYS: usize = 100;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Question {
+struct CountersQuestion {
     domain: String,
     #[serde(default)]
     entries: Vec<(String, String)>,
@@ -58,10 +58,10 @@ pub fn carry_out<S: Store, O: Observer>(limiter: Arc<Limiter<S, O>>, clock: Arc<
 async fn answer<S: Store, O: Observer>(
     limiter: &Limiter<S, O>,
     kind: &str,
-    question: &Question,
+    question: &CountersQuestion,
     now: Timestamp,
 ) -> Result<Value, String> {
-    let Question { domain, entries, keys, cursor } = question;
+    let CountersQuestion { domain, entries, keys, cursor } = question;
     match kind {
         "inspect" if !keys.is_empty() => {
             let mut found = Vec::new();

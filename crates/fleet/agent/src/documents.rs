@@ -14,7 +14,7 @@ pub(crate) const KIND: &str = "documents";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Question {
+struct DocumentsQuestion {
     app: String,
 }
 
@@ -28,7 +28,7 @@ pub(crate) fn answer(held: &RuleState, Command { command, body, .. }: &Command) 
 }
 
 fn read(held: &RuleState, body: &str) -> Result<String, String> {
-    let Question { app } =
+    let DocumentsQuestion { app } =
         serde_json::from_str(body).map_err(|error| format!("invalid body of the command: {error}"))?;
     let rules = held.apps.get(&app).ok_or_else(|| format!("the node has no app {app:?}"))?;
     let documents: Vec<_> =
@@ -48,7 +48,7 @@ mod tests {
     use tollgate_fleet_proto::text_digest;
 
     use super::*;
-    use crate::rules::{AppRules, Text};
+    use crate::rules::{AppRules, RuleDocument};
 
     fn asked(held: &RuleState, body: &str) -> (String, String) {
         let command = Command { command: 7, kind: KIND.to_owned(), body: body.to_owned() };
@@ -60,7 +60,7 @@ mod tests {
     #[test]
     fn a_node_says_what_it_holds_of_an_app_up_to_what_fits_into_a_message() {
         let yaml = "domain: shop\ndescriptors: []\n";
-        let text = |yaml: &str| Text {
+        let text = |yaml: &str| RuleDocument {
             domain: "shop".to_owned(),
             sha256: text_digest(yaml),
             yaml: yaml.to_owned().into(),

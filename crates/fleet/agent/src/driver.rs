@@ -79,7 +79,7 @@ pub struct Status {
     pub error: Option<Arc<str>>,
 }
 
-struct Running {
+struct AgentDriver {
     endpoint: Arc<Endpoint>,
     seams: Seams,
     state_dir: StateDir,
@@ -111,7 +111,7 @@ pub async fn run(
     let at_once = VecDeque::new();
     let endpoint = Arc::new(endpoint);
     let commands = Arc::new(Semaphore::new(MOST_COMMANDS));
-    let mut running = Running {
+    let mut running = AgentDriver {
         endpoint,
         seams,
         state_dir,
@@ -159,7 +159,7 @@ pub async fn run(
     }
 }
 
-impl Running {
+impl AgentDriver {
     fn carry_out(&mut self, action: Action) {
         match action {
             Action::Connect(link) => self.connect(link),
@@ -328,7 +328,7 @@ fn digest(overrides: &Overrides) -> [u8; 32] {
     Sha256::digest(overrides.encode_to_vec()).into()
 }
 
-impl Drop for Running {
+impl Drop for AgentDriver {
     fn drop(&mut self) {
         if let Some((_, _, task)) = self.link.take() {
             task.abort();

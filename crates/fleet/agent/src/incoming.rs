@@ -8,7 +8,7 @@ use tollgate_fleet_proto::{
     Sha256Bytes, text_digest,
 };
 
-use crate::rules::{AppRules, Text};
+use crate::rules::{AppRules, RuleDocument};
 
 /// The most bytes of all documents of one bundle.
 const MAX_BUNDLE_BYTES: usize = 64 << 20;
@@ -17,7 +17,7 @@ const MAX_BUNDLE_BYTES: usize = 64 << 20;
 #[derive(Debug)]
 pub(crate) struct Incoming {
     begin: Begin,
-    documents: BTreeMap<String, Vec<Text>>,
+    documents: BTreeMap<String, Vec<RuleDocument>>,
     bytes: usize,
     faults: Vec<Fault>,
 }
@@ -78,7 +78,7 @@ impl Incoming {
         } else if digest[..] != sha256[..] {
             "was damaged on its way: its SHA-256 differs".to_owned()
         } else {
-            documents.push(Text { domain, sha256: digest, yaml: yaml.into() });
+            documents.push(RuleDocument { domain, sha256: digest, yaml: yaml.into() });
             return Ok(());
         };
         self.faults.push(Fault { app, version, domain, message, ..Fault::default() });

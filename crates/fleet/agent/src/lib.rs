@@ -32,7 +32,7 @@ pub use ids::{LinkId, Ticket};
 pub use mistake::Mistake;
 pub use outbox::{Counts, RuleTotals, Sample};
 pub use overrides::{interventions, put_in_force};
-pub use rules::{AppRules, RuleState, Text};
+pub use rules::{AppRules, RuleDocument, RuleState};
 pub use sample::sample;
 pub use saved::{Marker, SavedError};
 pub use state_dir::{Identity, StateDir};

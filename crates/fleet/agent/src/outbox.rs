@@ -88,7 +88,7 @@ impl Counts {
     }
 }
 
-type Key = (String, String);
+type DomainAndRule = (String, String);
 /// Domain, rule and key.
 type TopKeyName = (String, String, String);
 /// Surface, status and reason.
@@ -96,7 +96,7 @@ type RejectedKey = (String, String, String);
 
 #[derive(Debug, Default)]
 struct Sum {
-    rules: BTreeMap<Key, Counts>,
+    rules: BTreeMap<DomainAndRule, Counts>,
     /// Denials per key, only of keys that a sample names.
     top: BTreeMap<TopKeyName, u64>,
     rejected: BTreeMap<RejectedKey, u64>,
@@ -105,7 +105,7 @@ struct Sum {
 }
 
 impl Sum {
-    fn add(&mut self, key: Key, counts: Counts) {
+    fn add(&mut self, key: DomainAndRule, counts: Counts) {
         let is_room = self.rules.len() < MAX_REPORT_ROWS - 1 || self.rules.contains_key(&key);
         let key = if is_room { key } else { (String::new(), OTHERS.to_owned()) };
         let sum = self.rules.entry(key).or_default();
@@ -151,7 +151,7 @@ fn most_denied(top: BTreeMap<TopKeyName, u64>) -> impl Iterator<Item = (TopKeyNa
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     mistakes: Mistakes<Mistake>,
-    totals: BTreeMap<Key, Counts>,
+    totals: BTreeMap<DomainAndRule, Counts>,
     top: BTreeMap<TopKeyName, u64>,
     rejected: BTreeMap<RejectedKey, u64>,
     open: Sum,
@@ -240,7 +240,7 @@ impl Outbox {
     }
 
     fn report(&self, sum: Sum) -> (Timestamp, Report) {
-        let counts = |((domain, rule), counts): (Key, Counts)| {
+        let counts = |((domain, rule), counts): (DomainAndRule, Counts)| {
             // Without `..`, so that a new count cannot be forgotten here.
             let Counts {
                 admitted,

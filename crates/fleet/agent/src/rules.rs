@@ -9,7 +9,7 @@ use tollgate_rule_files::RuleFile;
 
 /// The rules of one domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Text {
+pub struct RuleDocument {
     pub domain: String,
     /// Digest of `yaml`.
     pub sha256: Sha256Bytes,
@@ -25,13 +25,13 @@ pub struct AppRules {
     /// Digest of all documents.
     pub sha256: Sha256Bytes,
     /// In the order of their domains.
-    pub documents: Vec<Text>,
+    pub documents: Vec<RuleDocument>,
 }
 
 impl AppRules {
     /// A version with these documents.
     #[must_use]
-    pub fn new(version: u64, mut documents: Vec<Text>) -> Self {
+    pub fn new(version: u64, mut documents: Vec<RuleDocument>) -> Self {
         documents.sort_by(|a, b| a.domain.cmp(&b.domain));
         let sha256 = app_digest(documents.iter().map(|text| (text.domain.as_str(), text.sha256)));
         Self { version, sha256, documents }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use sha2::{Digest as _, Sha256};
 use tollgate_fleet_proto::{Document, Fault, Held, Overrides, text_digest};
 
-use crate::rules::{AppRules, RuleState, Text};
+use crate::rules::{AppRules, RuleDocument, RuleState};
 
 const HEADER: &[u8] = b"tollgate state 1\n";
 const OVERRIDES_HEADER: &[u8] = b"tollgate overrides 1\n";
@@ -119,9 +119,9 @@ impl RuleState {
     /// ```
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, SavedError> {
         let saved: Saved = opened(HEADER, bytes)?;
-        let mut documents: BTreeMap<String, Vec<Text>> = BTreeMap::new();
+        let mut documents: BTreeMap<String, Vec<RuleDocument>> = BTreeMap::new();
         for Document { app, domain, yaml, .. } in saved.documents {
-            let text = Text { domain, sha256: text_digest(&yaml), yaml: yaml.into() };
+            let text = RuleDocument { domain, sha256: text_digest(&yaml), yaml: yaml.into() };
             documents.entry(app).or_default().push(text);
         }
         let app = |Held { app, version, .. }: Held| {

@@ -224,12 +224,12 @@ mod tests {
     use tollgate_fleet_proto::{Held, Override, text_digest};
 
     use super::*;
-    use crate::rules::{AppRules, Text};
+    use crate::rules::{AppRules, RuleDocument};
 
     fn state(version: u64) -> RuleState {
         let mut state = RuleState { epoch: "e".into(), ..RuleState::default() };
         let yaml: Arc<str> = format!("domain: shop # {version}").into();
-        let text = Text { domain: "shop".into(), sha256: text_digest(&yaml), yaml };
+        let text = RuleDocument { domain: "shop".into(), sha256: text_digest(&yaml), yaml };
         state.set("shop", Arc::new(AppRules::new(version, vec![text])));
         state.gone.insert("old".into(), 7);
         state.crashed_by("bad", 3);

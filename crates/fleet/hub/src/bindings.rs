@@ -24,7 +24,7 @@ const BEGINS_WITHIN: Duration = Duration::from_secs(10);
 
 /// An attempt to attach with the id of a node and another secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Claim {
+pub struct FailedClaim {
     /// Address and port of the attempt.
     pub address: String,
     /// Time of the last attempt.
@@ -50,12 +50,12 @@ pub(crate) struct Bindings {
     by_id: HashMap<String, Binding>,
     shares: Shares,
     /// Failed claims to ids that are bound.
-    claims: HashMap<String, Claim>,
+    claims: HashMap<String, FailedClaim>,
 }
 
 /// Result of checking a node's secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum BindingCheck {
     /// It is the node.
     Known,
     /// Nothing is bound to the id yet.
@@ -91,12 +91,12 @@ impl Bindings {
     }
 
     /// Whether the secret is that of the node with this id. Takes a time that does not depend on the secret.
-    pub(crate) fn check(&self, node: &str, secret: &[u8]) -> Verdict {
+    pub(crate) fn check(&self, node: &str, secret: &[u8]) -> BindingCheck {
         match self.by_id.get(node) {
-            Some(known) if !secret.is_empty() && is_of(&known.digest, secret) => Verdict::Known,
-            Some(_) => Verdict::Other,
-            None if secret.is_empty() => Verdict::Unbound,
-            None => Verdict::Free,
+            Some(known) if !secret.is_empty() && is_of(&known.digest, secret) => BindingCheck::Known,
+            Some(_) => BindingCheck::Other,
+            None if secret.is_empty() => BindingCheck::Unbound,
+            None => BindingCheck::Free,
         }
     }
 
@@ -173,11 +173,11 @@ impl Bindings {
 
     pub(crate) fn claimed(&mut self, node: &str, address: &str, now: Timestamp) {
         if self.by_id.contains_key(node) {
-            self.claims.insert(node.to_owned(), Claim { address: address.to_owned(), at: now });
+            self.claims.insert(node.to_owned(), FailedClaim { address: address.to_owned(), at: now });
         }
     }
 
-    pub(crate) fn claim(&self, node: &str) -> Option<&Claim> {
+    pub(crate) fn claim(&self, node: &str) -> Option<&FailedClaim> {
         self.claims.get(node)
     }
 
@@ -204,15 +204,15 @@ mod tests {
     fn an_id_belongs_to_the_first_secret_and_without_one_to_nobody() {
         let mut bindings = Bindings::default();
         let holders = bindings.holders("m", 0);
-        assert_eq!(bindings.check("a", b""), Verdict::Unbound);
-        assert_eq!(bindings.check("a", b"one"), Verdict::Free);
+        assert_eq!(bindings.check("a", b""), BindingCheck::Unbound);
+        assert_eq!(bindings.check("a", b"one"), BindingCheck::Free);
         assert!(bindings.bind("a", b"one", holders));
         for (secret, verdict) in
-            [(&b"one"[..], Verdict::Known), (b"two", Verdict::Other), (b"", Verdict::Other)]
+            [(&b"one"[..], BindingCheck::Known), (b"two", BindingCheck::Other), (b"", BindingCheck::Other)]
         {
             assert_eq!(bindings.check("a", secret), verdict);
         }
-        assert_eq!(bindings.check("b", b"one"), Verdict::Free, "each id by itself");
+        assert_eq!(bindings.check("b", b"one"), BindingCheck::Free, "each id by itself");
     }
 
     #[test]

@@ -133,7 +133,7 @@ struct Stored {
     report: Report,
 }
 
-struct State {
+struct FleetState {
     hub: Hub,
     streams: HashMap<SessionId, Stream>,
     last_session: u64,
@@ -146,10 +146,10 @@ type Commands = HashMap<u64, (String, oneshot::Sender<Reply>)>;
 
 /// The nodes of a control plane. Clones share them.
 #[derive(Clone)]
-pub struct Fleet(Arc<Shared>);
+pub struct Fleet(Arc<FleetCore>);
 
-struct Shared {
-    state: Mutex<State>,
+struct FleetCore {
+    state: Mutex<FleetState>,
     seams: Seams,
     streams: Arc<Places>,
     /// Makes names of tokens.
@@ -169,7 +169,7 @@ impl Fleet {
     #[must_use]
     pub fn new(settings: HubSettings, seams: Seams) -> Self {
         let streams = Places::of(settings.max_nodes.saturating_add(1_000) as u64, 0);
-        let state = State {
+        let state = FleetState {
             hub: Hub::new(settings),
             streams: HashMap::new(),
             last_session: 0,
@@ -177,7 +177,7 @@ impl Fleet {
             commands: HashMap::new(),
         };
         let (changes, _) = watch::channel(0);
-        Self(Arc::new(Shared {
+        Self(Arc::new(FleetCore {
             state: Mutex::new(state),
             seams,
             streams,
@@ -424,7 +424,7 @@ impl Fleet {
         }
     }
 
-    fn end_joining(&self, state: &mut State, session: SessionId) {
+    fn end_joining(&self, state: &mut FleetState, session: SessionId) {
         let Some(stream) = state.streams.get_mut(&session) else { return };
         if !std::mem::replace(&mut stream.joining_ended, true) {
             self.change(state, Event::JoiningEnded(session));
@@ -490,7 +490,7 @@ impl Fleet {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FleetState> {
         self.0.state.lock()
     }
 
@@ -499,14 +499,14 @@ impl Fleet {
         self.change(&mut state, event);
     }
 
-    fn change(&self, state: &mut State, event: Event) {
+    fn change(&self, state: &mut FleetState, event: Event) {
         let actions = state.hub.on(event, self.0.seams.clock.now());
         self.carry_out(state, actions);
         let revision = state.hub.revision();
         self.0.changes.send_if_modified(|shown| std::mem::replace(shown, revision) != revision);
     }
 
-    fn carry_out(&self, state: &mut State, actions: Vec<Action>) {
+    fn carry_out(&self, state: &mut FleetState, actions: Vec<Action>) {
         let mut too_slow = Vec::new();
         for action in actions {
             match action {

@@ -14,12 +14,12 @@ use tollgate_fleet_proto::{
 use tollgate_mistakes::Mistakes;
 use tollgate_shares::{Part, Room, Shares, machine};
 
-use crate::bindings::{self, Bindings, Standing, Verdict};
+use crate::bindings::{self, BindingCheck, Bindings, Standing};
 use crate::bundle::Outgoing;
 use crate::counts::NodeCounts;
 use crate::kept;
 use crate::mistake::Mistake;
-use crate::node::{Database, Liveness, MissingApps, Node, NodeState, Sending};
+use crate::node::{Database, Liveness, MissingApps, NodeRecord, NodeState, Sending};
 use crate::past::Past;
 use crate::peer::Peer;
 use crate::published::Prepared;
@@ -109,7 +109,7 @@ pub struct KnownNode {
 }
 
 impl KnownNode {
-    fn node(self, missing_apps: MissingApps) -> Node {
+    fn node(self, missing_apps: MissingApps) -> NodeRecord {
         let hello = Hello {
             node: self.id,
             name: self.name,
@@ -120,7 +120,7 @@ impl KnownNode {
             ..Hello::default()
         };
         let database = Database { epoch: "", missing_apps, past: &Past::default() };
-        Node::new(hello, database, self.address, self.last_seen)
+        NodeRecord::new(hello, database, self.address, self.last_seen)
     }
 }
 
@@ -210,7 +210,7 @@ pub struct Hub {
     places: Shares,
     bytes: u64,
     sessions: HashMap<SessionId, Session>,
-    nodes: BTreeMap<String, Node>,
+    nodes: BTreeMap<String, NodeRecord>,
     bindings: Bindings,
     past: Past,
     published: Arc<Prepared>,
@@ -304,8 +304,8 @@ impl Hub {
         self.nodes_by(|node| node.state_lagging(published, publication, missing, self.liveness(node, now)))
     }
 
-    fn nodes_by(&self, state: impl Fn(&Node) -> NodeState) -> Vec<NodeState> {
-        let state = |(id, node): (&String, &Node)| {
+    fn nodes_by(&self, state: impl Fn(&NodeRecord) -> NodeState) -> Vec<NodeState> {
+        let state = |(id, node): (&String, &NodeRecord)| {
             let mut state = self.with_standing(id, node, state(node));
             state.claim = self.bindings.claim(id).cloned();
             state
@@ -313,7 +313,7 @@ impl Hub {
         self.nodes.iter().map(state).collect()
     }
 
-    fn with_standing(&self, id: &str, node: &Node, mut state: NodeState) -> NodeState {
+    fn with_standing(&self, id: &str, node: &NodeRecord, mut state: NodeState) -> NodeState {
         let standing = self.bindings.standing(id);
         state.is_bound = standing.is_some();
         state.is_new = node.is_new(standing, &state.apps);
@@ -324,7 +324,7 @@ impl Hub {
     #[must_use]
     pub fn nodes_of(&self, app: &str, now: Timestamp) -> Vec<NodeState> {
         let missing = self.settings.missing_apps;
-        let state = |(id, node): (&String, &Node)| {
+        let state = |(id, node): (&String, &NodeRecord)| {
             let state = node.state_of(app, &self.published, missing, self.liveness(node, now));
             self.with_standing(id, node, state)
         };
@@ -342,10 +342,11 @@ impl Hub {
     #[must_use]
     pub fn nodes_ahead(&self, app: &str, now: Timestamp) -> Vec<u64> {
         let missing = self.settings.missing_apps;
-        let is_live = |node: &&Node| node.session.is_some() && self.liveness(node, now) == Liveness::Live;
+        let is_live =
+            |node: &&NodeRecord| node.session.is_some() && self.liveness(node, now) == Liveness::Live;
         let stable = self.published.apps.get(app).and_then(|it| it.stable.as_deref());
         // Each publication asks, and nearly all nodes hold the version of all: no state is made for them.
-        let is_as_all = |node: &Node| stable.is_some_and(|stable| node.holds_exactly(app, stable));
+        let is_as_all = |node: &NodeRecord| stable.is_some_and(|stable| node.holds_exactly(app, stable));
         let states = self.nodes.values().filter(is_live).filter(|node| !is_as_all(node));
         let states = states.filter_map(|node| node.app_state_of(app, &self.published, missing));
         states.filter(|it| it.is_ahead).map(|it| it.acked.unwrap_or_default()).collect()
@@ -372,7 +373,7 @@ impl Hub {
     #[must_use]
     pub fn nodes_in_force(&self, now: Timestamp) -> (usize, usize, usize) {
         let live = self.nodes.values().filter(|node| self.liveness(node, now) == Liveness::Live);
-        let has_all = |node: &Node| node.is_in_order(self.publication) || node.has_all(&self.published);
+        let has_all = |node: &NodeRecord| node.is_in_order(self.publication) || node.has_all(&self.published);
         let (have, live) =
             live.fold((0, 0), |(have, live), node| (have + usize::from(has_all(node)), live + 1));
         (have, live, self.nodes.len() - live)
@@ -400,7 +401,7 @@ impl Hub {
         if live.is_empty() {
             return Vec::new(); // as a rule
         }
-        let counts = |id: &str, node: &Node| !node.is_new(self.bindings.standing(id), &[]);
+        let counts = |id: &str, node: &NodeRecord| !node.is_new(self.bindings.standing(id), &[]);
         let any = self
             .nodes
             .iter()
@@ -466,10 +467,10 @@ impl Hub {
     /// A reply came to no open command. Whether that is one too many.
     pub(crate) fn answers_unasked(&mut self, session: SessionId) -> bool {
         let Some(Session { node: Some(id), .. }) = self.sessions.get(&session) else { return false };
-        self.nodes.get_mut(id).is_some_and(Node::answers_unasked)
+        self.nodes.get_mut(id).is_some_and(NodeRecord::answers_unasked)
     }
 
-    fn liveness(&self, node: &Node, now: Timestamp) -> Liveness {
+    fn liveness(&self, node: &NodeRecord, now: Timestamp) -> Liveness {
         node.liveness(now, self.settings.unresponsive_after, self.settings.lost_after)
     }
 
@@ -630,12 +631,12 @@ impl Hub {
         let verdict = self.verdict(&id, &hello.secret);
         let holders = self.bindings.holders(&machine, peer.token).map(|it| it.name);
         let holders = [Part { name: holders[0], times: 4 }, Part { name: holders[1], times: 9 }];
-        let passes = verdict == Verdict::Known && self.bindings.may_pass(&id, now);
+        let passes = verdict == BindingCheck::Known && self.bindings.may_pass(&id, now);
         let storm = if passes { &mut self.known } else { &mut self.strangers };
         if let Err(after) = storm.admit(now, holders) {
             return self.send_away(session, after, "too many nodes connect at once");
         }
-        if verdict == Verdict::Other {
+        if verdict == BindingCheck::Other {
             let address = peer.address;
             self.bindings.claimed(&id, &address, now);
             self.revision += 1;
@@ -644,7 +645,7 @@ impl Hub {
                        `secret` of its state folder, remove the file `node` there too, and it joins as new";
             return self.send_away(session, Duration::from_secs(30), why);
         }
-        let has_joined = verdict == Verdict::Known && self.bindings.is_known(&id);
+        let has_joined = verdict == BindingCheck::Known && self.bindings.is_known(&id);
         if !may_join && !has_joined {
             return self.send_away(session, Duration::from_secs(30), MUST_JOIN);
         }
@@ -664,7 +665,7 @@ impl Hub {
         if let Some((_, Some(before))) = known {
             self.close(before, "the node has opened another stream");
         }
-        if verdict == Verdict::Free {
+        if verdict == BindingCheck::Free {
             let holders = self.bindings.holders(&machine, peer.token);
             if !self.bindings.bind(&id, &hello.secret, holders) {
                 tracing::warn!(node = id, address = peer.address, "no room to bind the id of a node");
@@ -672,7 +673,7 @@ impl Hub {
         }
         let HubSettings { epoch, missing_apps, .. } = &self.settings;
         let database = Database { epoch, missing_apps: *missing_apps, past: &self.past };
-        let mut node = Node::new(hello, database, peer.address, now);
+        let mut node = NodeRecord::new(hello, database, peer.address, now);
         node.session = Some(session);
         node.holder = Some(holder);
         if let Some(before) = self.nodes.get(&id) {
@@ -700,13 +701,13 @@ impl Hub {
     }
 
     /// Whose id it is. A node whose id found no room to be bound keeps it while its stream is open.
-    fn verdict(&self, id: &str, secret: &[u8]) -> Verdict {
+    fn verdict(&self, id: &str, secret: &[u8]) -> BindingCheck {
         match self.bindings.check(id, secret) {
-            verdict @ (Verdict::Known | Verdict::Other) => verdict,
+            verdict @ (BindingCheck::Known | BindingCheck::Other) => verdict,
             verdict => {
                 let open = self.nodes.get(id).filter(|it| it.session.is_some()).and_then(|it| it.digest);
                 let is_other = open.is_some_and(|digest| !bindings::is_of(&digest, secret));
-                if is_other { Verdict::Other } else { verdict }
+                if is_other { BindingCheck::Other } else { verdict }
             }
         }
     }
@@ -718,13 +719,13 @@ impl Hub {
         id: &str,
         machine: &str,
         bytes: u64,
-        verdict: Verdict,
+        verdict: BindingCheck,
         now: Timestamp,
     ) -> Option<(u64, u64)> {
         let before = self.nodes.get(id).and_then(|node| node.holder);
         self.give_back(before);
         let others = self.nodes.len() - usize::from(self.nodes.contains_key(id));
-        let is_known = verdict == Verdict::Known;
+        let is_known = verdict == BindingCheck::Known;
         let most = self.settings.max_nodes;
         let most = if is_known { most } else { most - most / RESERVE };
         if others >= most && !self.make_room(is_known, now) {

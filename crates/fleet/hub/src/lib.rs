@@ -21,7 +21,7 @@ mod session;
 mod storm;
 mod tokens;
 
-pub use bindings::{Claim, MAX_BINDINGS};
+pub use bindings::{FailedClaim, MAX_BINDINGS};
 pub use bundle::{Bundle, Outgoing};
 pub use counts::NodeCounts;
 pub use fleet::{CommandError, Fleet, Identities, IdentitiesInMemory, Reports, ReportsError, Seams};

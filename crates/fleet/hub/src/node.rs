@@ -10,7 +10,7 @@ use tollgate_core::Timestamp;
 use tollgate_fleet_proto::{Fault, Held, Hello, LANGUAGE, Label, MAX_APPS, MAX_TEXT_BYTES, Sha256Bytes};
 use tollgate_mistakes::Mistakes;
 
-use crate::bindings::{Claim, Standing};
+use crate::bindings::{FailedClaim, Standing};
 use crate::bundle::Bundle;
 use crate::kept;
 use crate::mistake::Mistake;
@@ -94,7 +94,7 @@ pub struct NodeState {
     /// Why it could not save its rules; empty if it could.
     pub state_error: String,
     /// The last attempt of another client to attach with its id.
-    pub claim: Option<Claim>,
+    pub claim: Option<FailedClaim>,
     /// Its id is bound to a secret of its own.
     pub is_bound: bool,
     /// It has not yet shown that it takes the rules it is sent and reports, or it claims to hold versions
@@ -248,7 +248,7 @@ impl DerefMut for Apps {
 
 /// The hub's record of a node.
 #[derive(Debug)]
-pub(crate) struct Node {
+pub(crate) struct NodeRecord {
     hello: Hello,
     pub(crate) address: String,
     pub(crate) session: Option<SessionId>,
@@ -275,7 +275,7 @@ pub(crate) struct Node {
     unasked: u32,
 }
 
-impl Node {
+impl NodeRecord {
     pub(crate) fn new(mut hello: Hello, database: Database<'_>, address: String, now: Timestamp) -> Self {
         let Database { epoch, missing_apps, past } = database;
         let is_of_epoch = hello.epoch == epoch;

@@ -41,7 +41,7 @@ impl NamedService for FleetService {
     const NAME: &'static str = SERVICE;
 }
 
-type Answer<T, E> = Pin<Box<dyn Future<Output = Result<T, E>> + Send>>;
+type BoxFuture<T, E> = Pin<Box<dyn Future<Output = Result<T, E>> + Send>>;
 
 impl<B> Service<http::Request<B>> for FleetService
 where
@@ -50,7 +50,7 @@ where
 {
     type Response = http::Response<tonic::body::Body>;
     type Error = Infallible;
-    type Future = Answer<Self::Response, Infallible>;
+    type Future = BoxFuture<Self::Response, Infallible>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
@@ -82,7 +82,7 @@ fn token(headers: &http::HeaderMap) -> Option<&str> {
 impl StreamingService<NodeSays> for FleetService {
     type Response = Bytes;
     type ResponseStream = Pin<Box<dyn Stream<Item = Result<Bytes, Status>> + Send>>;
-    type Future = Answer<Response<Self::ResponseStream>, Status>;
+    type Future = BoxFuture<Response<Self::ResponseStream>, Status>;
 
     fn call(&mut self, request: Request<Streaming<NodeSays>>) -> Self::Future {
         let fleet = self.0.clone();
@@ -93,10 +93,10 @@ impl StreamingService<NodeSays> for FleetService {
             let Some((session, outgoing)) = opened else {
                 return Err(Status::resource_exhausted("too many streams"));
             };
-            let open = Open { fleet: fleet.clone(), session };
+            let open = OpenStream { fleet: fleet.clone(), session };
             let reader = tokio::spawn(read(open, request.into_inner()));
             fleet.reads(session, reader.abort_handle());
-            let open = Open { fleet, session };
+            let open = OpenStream { fleet, session };
             Ok(Response::new(Box::pin(says(open, outgoing)) as Self::ResponseStream))
         })
     }
@@ -132,18 +132,18 @@ impl Encoder for Frames {
 }
 
 /// Tells the fleet when either direction ends.
-struct Open {
+struct OpenStream {
     fleet: Fleet,
     session: SessionId,
 }
 
-impl Drop for Open {
+impl Drop for OpenStream {
     fn drop(&mut self) {
         self.fleet.closed(self.session);
     }
 }
 
-async fn read(open: Open, mut stream: Streaming<NodeSays>) {
+async fn read(open: OpenStream, mut stream: Streaming<NodeSays>) {
     loop {
         match stream.message().await {
             Ok(Some(NodeSays { says: Some(says) })) => open.fleet.said(open.session, says),
@@ -154,7 +154,7 @@ async fn read(open: Open, mut stream: Streaming<NodeSays>) {
 }
 
 /// The messages to send; those of a bundle follow one at a time, as the connection takes them.
-fn says(open: Open, outgoing: mpsc::Receiver<Outgoing>) -> impl Stream<Item = Result<Bytes, Status>> {
+fn says(open: OpenStream, outgoing: mpsc::Receiver<Outgoing>) -> impl Stream<Item = Result<Bytes, Status>> {
     type Messages = Box<dyn Iterator<Item = Bytes> + Send>;
     let messages: VecDeque<Messages> = VecDeque::new();
     stream::unfold((open, outgoing, messages), |(open, mut outgoing, mut messages)| async move {

@@ -18,13 +18,13 @@ fn at(ms: u64) -> Timestamp {
     NOON + Duration::from_millis(ms)
 }
 
-struct World {
+struct FloodedHub {
     hub: Hub,
     last: u64,
     published: u64,
 }
 
-impl World {
+impl FloodedHub {
     fn new(settings: HubSettings) -> Self {
         let mut world = Self { hub: Hub::new(settings), last: 0, published: 0 };
         world.publish();
@@ -110,7 +110,7 @@ fn a_known_node_comes_in_while_others_say_hello_as_fast_as_they_can() {
         use sha2::Digest as _;
         sha2::Sha256::digest(b"known").into()
     })]);
-    let mut world = World::new(HubSettings { bindings: known, ..settings() });
+    let mut world = FloodedHub::new(HubSettings { bindings: known, ..settings() });
     let mut strangers = 0;
     for ms in 0..2_000 {
         for nth in 0..5 {
@@ -131,7 +131,7 @@ fn a_known_node_comes_in_while_others_say_hello_as_fast_as_they_can() {
 
 #[test]
 fn of_nodes_that_have_not_reported_nothing_is_left_when_their_streams_end() {
-    let mut world = World::new(settings());
+    let mut world = FloodedHub::new(settings());
     for nth in 0..100 {
         let session = world.attach("10.0.0.9:1", hello(&nth.to_string()), at(nth * 100)).expect("in time");
         world.hub.on(Event::Closed(session), at(nth * 100));
@@ -144,13 +144,13 @@ fn of_nodes_that_have_not_reported_nothing_is_left_when_their_streams_end() {
 
 #[test]
 fn when_joining_ends_nodes_that_have_reported_stay_and_all_others_go() {
-    let mut world = World::new(settings());
+    let mut world = FloodedHub::new(settings());
     let real = world.proven("10.0.0.1:1", "real", NOON);
     let late = world.attach("10.0.0.2:1", hello("late"), NOON).expect("in time");
-    let ends = |world: &mut World, session| world.hub.on(Event::JoiningEnded(session), at(1_000)).len();
+    let ends = |world: &mut FloodedHub, session| world.hub.on(Event::JoiningEnded(session), at(1_000)).len();
     assert_eq!(ends(&mut world, real), 0, "it has joined");
     assert_eq!(ends(&mut world, late), 2, "sent away, and closed");
-    let names = |world: &World| world.hub.nodes(NOON).into_iter().map(|it| it.id).collect::<Vec<_>>();
+    let names = |world: &FloodedHub| world.hub.nodes(NOON).into_iter().map(|it| it.id).collect::<Vec<_>>();
     assert_eq!(names(&world), ["real"], "nothing is left of the other");
     // Streams that say hello after the end.
     for (address, hello, is_in) in [
@@ -174,7 +174,7 @@ fn when_joining_ends_nodes_that_have_reported_stay_and_all_others_go() {
 
 #[test]
 fn a_node_has_joined_once_it_has_reported_also_before_there_are_rules_and_does_not_count_yet() {
-    let mut world = World { hub: Hub::new(settings()), last: 0, published: 0 };
+    let mut world = FloodedHub { hub: Hub::new(settings()), last: 0, published: 0 };
     // It has no rules of this database yet.
     let early = || Hello { epoch: String::new(), ..hello("early") };
     let session = world.attach("10.0.0.1:1", early(), NOON).expect("it is welcome");
@@ -192,7 +192,7 @@ fn a_node_has_joined_once_it_has_reported_also_before_there_are_rules_and_does_n
 
 #[test]
 fn a_known_node_takes_the_place_of_one_that_has_shown_nothing_and_strangers_leave_a_reserve() {
-    let mut world = World::new(HubSettings { max_nodes: 20, ..settings() });
+    let mut world = FloodedHub::new(HubSettings { max_nodes: 20, ..settings() });
     let first = world.proven("10.0.0.1:1", "real", NOON);
     world.hub.on(Event::Closed(first), NOON);
     let from_one = (0..30).filter(|nth| {
@@ -212,7 +212,7 @@ fn a_known_node_takes_the_place_of_one_that_has_shown_nothing_and_strangers_leav
 
 #[test]
 fn reports_are_taken_as_often_as_they_are_asked_for() {
-    let mut world = World::new(settings());
+    let mut world = FloodedHub::new(settings());
     let session = world.proven("10.0.0.1:1", "real", NOON);
     // A node that was away repeats unconfirmed reports.
     let mut sequence = 1;
@@ -236,7 +236,7 @@ fn reports_are_taken_as_often_as_they_are_asked_for() {
 #[test]
 fn what_a_node_says_of_itself_is_cut_and_nobody_shows_megabytes() {
     let long = "x".repeat(1 << 20);
-    let mut world = World::new(settings());
+    let mut world = FloodedHub::new(settings());
     let fault = |app: &str, version| Fault {
         app: app.into(),
         version,
@@ -268,7 +268,7 @@ fn what_a_node_says_of_itself_is_cut_and_nobody_shows_megabytes() {
 
 #[test]
 fn a_node_that_acknowledges_what_it_was_not_sent_counts_for_nothing_and_is_kept_in_bounds() {
-    let mut world = World::new(settings());
+    let mut world = FloodedHub::new(settings());
     let session = world.attach("10.0.0.9:1", hello("n"), NOON).expect("it is welcome");
     let bundle = world.bundles();
     let strange = (0..5_000).map(|nth| held(&format!("app {nth}"), 7));
@@ -281,8 +281,8 @@ fn a_node_that_acknowledges_what_it_was_not_sent_counts_for_nothing_and_is_kept_
 
 #[test]
 fn only_nodes_that_take_rules_and_report_count_and_those_ahead_only_if_they_were_known_before() {
-    let is_new = |world: &World, id: &str| world.node(id).expect("it is shown").is_new;
-    let mut world = World::new(settings());
+    let is_new = |world: &FloodedHub, id: &str| world.node(id).expect("it is shown").is_new;
+    let mut world = FloodedHub::new(settings());
     world.proven("10.0.0.1:1", "real", NOON);
     world.attach("10.0.0.9:1", hello("silent"), NOON);
     let ahead = Hello { held: vec![held("shop", 9)], ..hello("ahead") };
@@ -298,7 +298,7 @@ fn only_nodes_that_take_rules_and_report_count_and_those_ahead_only_if_they_were
 
 #[test]
 fn a_node_that_reads_an_old_language_and_takes_no_rules_is_not_asked() {
-    let mut world = World::new(settings());
+    let mut world = FloodedHub::new(settings());
     let old = |id: &str| Hello { language: 1, ..hello(id) };
     world.attach("10.0.0.9:1", old("fake"), NOON);
     assert_eq!(world.hub.nodes_below(2, NOON).len(), 1, "there is no other node");
@@ -317,12 +317,12 @@ fn answers_that_nobody_has_asked_for_end_the_stream() {
         |nth| FromNode::Nack(Nack { bundle: 1_000 + nth, faults: Vec::new(), held: Vec::new() }),
     ];
     for says in says {
-        let mut world = World::new(settings());
+        let mut world = FloodedHub::new(settings());
         let session = world.attach("10.0.0.9:1", hello("n"), NOON).expect("it is welcome");
         let closed = (1..).find(|nth| !world.says(session, says(*nth), NOON).is_empty());
         assert_eq!(closed, Some(101));
     }
-    let mut world = World::new(settings());
+    let mut world = FloodedHub::new(settings());
     let session = world.attach("10.0.0.9:1", hello("n"), NOON).expect("it is welcome");
     let replied = world.says(session, FromNode::Reply(Reply { command: 7, ..Reply::default() }), NOON);
     assert!(matches!(&replied[..], [Action::Replied { session: of, .. }] if *of == session), "{replied:?}");

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use tollgate_core::{Clock, Timestamp};
 
-use crate::segment::Rate;
+use crate::segment::TickRate;
 use crate::system::wall_ns;
 
 /// The time of day at which the first clock of this process was made, and the time that has passed since by
@@ -28,7 +28,7 @@ use crate::system::wall_ns;
 pub struct MonotonicClock {
     counter: quanta::Clock,
     /// Time runs at the counter's own rate.
-    rate: Rate,
+    rate: TickRate,
     /// The counter's reading when the first clock was made.
     began: u64,
     /// The wall clock then, in ns since the Unix epoch.
@@ -43,7 +43,7 @@ impl MonotonicClock {
         FIRST
             .get_or_init(|| {
                 let counter = quanta::Clock::new();
-                let rate = Rate(counter.delta_as_nanos(0, 1 << 32));
+                let rate = TickRate(counter.delta_as_nanos(0, 1 << 32));
                 // Half of all time is left for the future.
                 Self { began: counter.raw(), starts_ns: wall_ns().min(u64::MAX / 2), counter, rate }
             })

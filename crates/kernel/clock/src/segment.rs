@@ -7,9 +7,9 @@ const SLOWER_BY: u64 = 16;
 
 /// The speed of time: nanoseconds per 2^32 ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Rate(pub(crate) u64);
+pub(crate) struct TickRate(pub(crate) u64);
 
-impl Rate {
+impl TickRate {
     /// Ticks within which a segment at this rate must be followed by the next: a second of them. Up to that
     /// many, nothing overflows in [`Segment::after`].
     pub(crate) fn ticks_per_segment(self) -> u64 {
@@ -34,7 +34,7 @@ pub(crate) struct Segment {
     /// The time at the beginning of the segment, in ns since the Unix epoch.
     pub(crate) starts_ns: u64,
     /// True while the clock is ahead of the wall clock, and so runs slower than the counter.
-    pub(crate) rate: Rate,
+    pub(crate) rate: TickRate,
 }
 
 impl Segment {
@@ -42,11 +42,11 @@ impl Segment {
     const LATEST: u64 = u64::MAX - 2 * NANOS_PER_SECOND;
 
     /// A segment that begins at the wall clock's time.
-    pub(crate) const fn at_wall(wall_ns: u64, rate: Rate) -> Self {
+    pub(crate) const fn at_wall(wall_ns: u64, rate: TickRate) -> Self {
         Self { starts_ns: if wall_ns < Self::LATEST { wall_ns } else { Self::LATEST }, rate }
     }
 
-    /// The time `ticks` after the segment began; for up to [`Rate::ticks_per_segment`].
+    /// The time `ticks` after the segment began; for up to [`TickRate::ticks_per_segment`].
     #[inline]
     pub(crate) fn after(self, ticks: u64) -> u64 {
         self.starts_ns.wrapping_add(ticks.wrapping_mul(self.rate.0) >> 32)
@@ -54,7 +54,7 @@ impl Segment {
 
     /// The segment that begins `ticks` after this one did, when the wall clock showed `wall_ns`: right at
     /// once where this one was behind, and slower where it was ahead. `rate` is the counter's own.
-    pub(crate) fn next(self, ticks: u64, wall_ns: u64, rate: Rate) -> Self {
+    pub(crate) fn next(self, ticks: u64, wall_ns: u64, rate: TickRate) -> Self {
         let within = ticks.min(rate.ticks_per_segment());
         let ours = self.after(within).saturating_add(rate.nanos_in(ticks - within));
         if ours <= wall_ns {
@@ -71,14 +71,14 @@ mod tests {
     const SECOND: u64 = NANOS_PER_SECOND;
     const NOON: u64 = 1_700_000_000 * SECOND;
     /// One tick per nanosecond.
-    const EVEN: Rate = Rate(1 << 32);
+    const EVEN: TickRate = TickRate(1 << 32);
 
     #[test]
     fn time_passes_as_the_counter_does() {
         assert_eq!(Segment::at_wall(NOON, EVEN).after(0), NOON);
         assert_eq!(Segment::at_wall(NOON, EVEN).after(12_345), NOON + 12_345);
         // Counters of 3 GHz and 24 MHz, at the end of a segment.
-        for (ns_in_3_ticks, rate) in [(1, Rate((1 << 32) / 3)), (125, Rate((125 << 32) / 3))] {
+        for (ns_in_3_ticks, rate) in [(1, TickRate((1 << 32) / 3)), (125, TickRate((125 << 32) / 3))] {
             let ticks = rate.ticks_per_segment();
             let exact = ticks * ns_in_3_ticks / 3;
             let shown = Segment::at_wall(NOON, rate).after(ticks) - NOON;
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn no_number_overflows() {
-        for rate in [Rate(1), EVEN, Rate(u64::MAX)] {
+        for rate in [TickRate(1), EVEN, TickRate(u64::MAX)] {
             let segment = Segment::at_wall(u64::MAX, rate).next(u64::MAX, 0, rate).next(0, u64::MAX, rate);
             assert!(segment.after(rate.ticks_per_segment()) >= Segment::LATEST);
         }

@@ -14,7 +14,7 @@ use std::time::UNIX_EPOCH;
 
 use tollgate_core::{Clock, Timestamp};
 
-use crate::segment::{Rate, Segment};
+use crate::segment::{Segment, TickRate};
 
 /// The machine's clock. Never goes back; clones show the same time.
 ///
@@ -34,7 +34,7 @@ use crate::segment::{Rate, Segment};
 pub struct SystemClock {
     counter: quanta::Clock,
     /// As fast as the counter runs.
-    rate: Rate,
+    rate: TickRate,
     /// A segment is valid for this many ticks.
     ticks_per_segment: u64,
     segment: Arc<SharedSegment>,
@@ -57,7 +57,7 @@ impl SystemClock {
     #[must_use]
     pub fn new() -> Self {
         let counter = quanta::Clock::new();
-        let rate = Rate(counter.delta_as_nanos(0, 1 << 32));
+        let rate = TickRate(counter.delta_as_nanos(0, 1 << 32));
         let segment = Segment::at_wall(wall_ns(), rate);
         let segment = SharedSegment {
             sequence: AtomicU64::new(0),
@@ -99,7 +99,7 @@ impl SharedSegment {
     fn load(&self) -> Segment {
         Segment {
             starts_ns: self.starts_ns.load(Ordering::Relaxed),
-            rate: Rate(self.rate.load(Ordering::Relaxed)),
+            rate: TickRate(self.rate.load(Ordering::Relaxed)),
         }
     }
 }

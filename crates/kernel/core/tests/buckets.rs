@@ -10,18 +10,19 @@ use tollgate_testkit::table::{admit, at, deny, never, play, play_on};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
-const FULL: Bucket = Bucket { burst: None, initial: None, overdraft: 0, refill: Refill::Continuous };
+const FULL: BucketSettings =
+    BucketSettings { burst: None, initial: None, overdraft: 0, refill: Refill::Continuous };
 
 #[derive(Clone, Copy)]
-struct Bucket {
+struct BucketSettings {
     burst: Option<u64>,
     initial: Option<u64>,
     overdraft: u64,
     refill: Refill,
 }
 
-fn bucket(limit: u64, period: Duration, of: Bucket) -> Quota {
-    let Bucket { burst, initial, overdraft, refill } = of;
+fn bucket(limit: u64, period: Duration, of: BucketSettings) -> Quota {
+    let BucketSettings { burst, initial, overdraft, refill } = of;
     let algorithm = Algorithm::TokenBucket { burst, initial, overdraft, refill };
     Quota::new(limit, Period::Span(period), algorithm).expect("a bucket")
 }
@@ -36,9 +37,9 @@ fn meter(limit: u64, period: Duration, capacity: u64) -> Quota {
 #[test]
 fn what_a_bucket_starts_with_is_a_choice() {
     play(&bucket(100, SECOND, FULL), &[(0, 100, admit(0)), (0, 1, deny(10))]);
-    let empty = Bucket { initial: Some(0), ..FULL };
+    let empty = BucketSettings { initial: Some(0), ..FULL };
     play(&bucket(100, SECOND, empty), &[(0, 1, deny(10)), (10, 1, admit(0)), (1_010, 100, admit(0))]);
-    let some = Bucket { initial: Some(30), ..FULL };
+    let some = BucketSettings { initial: Some(30), ..FULL };
     play(&bucket(100, SECOND, some), &[(0, 30, admit(0)), (0, 1, deny(10))]);
 }
 
@@ -46,7 +47,7 @@ fn what_a_bucket_starts_with_is_a_choice() {
 #[test]
 fn a_clock_going_back_adds_nothing_and_years_add_no_more_than_the_burst() {
     play(
-        &bucket(10, SECOND, Bucket { burst: Some(3), ..FULL }),
+        &bucket(10, SECOND, BucketSettings { burst: Some(3), ..FULL }),
         &[
             (0, 2, admit(1)),
             (0, 2, deny(100)), // one permit short, and one comes every 100 ms
@@ -62,7 +63,7 @@ fn a_clock_going_back_adds_nothing_and_years_add_no_more_than_the_burst() {
 /// Rows 43 and 13: idle, then a burst of at most the cap; in the long run the rate.
 #[test]
 fn after_a_pause_a_burst_passes_and_in_the_long_run_the_rate() {
-    let quota = bucket(100, SECOND, Bucket { burst: Some(50), ..FULL });
+    let quota = bucket(100, SECOND, BucketSettings { burst: Some(50), ..FULL });
     play(&quota, &[(0, 50, admit(0)), (3_600_000, 50, admit(0)), (3_600_000, 1, deny(10))]);
     let mut state = quota.fresh();
     let passed = (0..10_000).filter(|&ms| quota.take(&mut state, Cost::ONE, at(ms)).is_admitted()).count();
@@ -82,7 +83,7 @@ fn many_permits_are_all_or_nothing() {
 #[test]
 fn a_burst_may_be_the_rate_or_larger() {
     play(&bucket(2, SECOND, FULL), &[(0, 1, admit(1)), (0, 1, admit(0)), (0, 1, deny(500))]);
-    let larger = Bucket { burst: Some(5), ..FULL };
+    let larger = BucketSettings { burst: Some(5), ..FULL };
     play(&bucket(2, SECOND, larger), &[(0, 5, admit(0)), (0, 1, deny(500)), (1_000, 2, admit(0))]);
 }
 
@@ -90,7 +91,7 @@ fn a_burst_may_be_the_rate_or_larger() {
 #[test]
 fn a_small_burst_denies_twice_the_rate_in_two_milliseconds() {
     play(
-        &bucket(100, SECOND, Bucket { burst: Some(1), ..FULL }),
+        &bucket(100, SECOND, BucketSettings { burst: Some(1), ..FULL }),
         &[(999, 1, admit(0)), (1_000, 1, deny(9)), (1_001, 1, deny(8)), (1_009, 1, admit(0))],
     );
     // With all of a second's permits at once, a bucket lets 100 pass there and 0 of the next 100.
@@ -100,7 +101,7 @@ fn a_small_burst_denies_twice_the_rate_in_two_milliseconds() {
 /// Row 136, figure of four and two a second: size 4, two permits a second.
 #[test]
 fn a_bucket_of_four_that_gets_two_a_second() {
-    let of = Bucket { burst: Some(4), refill: Refill::Interval, ..FULL };
+    let of = BucketSettings { burst: Some(4), refill: Refill::Interval, ..FULL };
     play(
         &bucket(2, SECOND, of),
         &[
@@ -121,7 +122,7 @@ fn a_bucket_of_four_that_gets_two_a_second() {
 /// again.
 #[test]
 fn a_bucket_of_four_that_gets_four_a_minute() {
-    let of = Bucket { refill: Refill::Interval, ..FULL };
+    let of = BucketSettings { refill: Refill::Interval, ..FULL };
     let hour = 3_600_000;
     play(
         &bucket(4, MINUTE, of),
@@ -139,7 +140,7 @@ fn a_bucket_of_four_that_gets_four_a_minute() {
 #[test]
 fn an_overdraft_is_repaid_first() {
     for refill in [Refill::Continuous, Refill::Interval] {
-        let quota = bucket(10, SECOND, Bucket { overdraft: 5, refill, ..FULL });
+        let quota = bucket(10, SECOND, BucketSettings { overdraft: 5, refill, ..FULL });
         play(
             &quota,
             &[
@@ -150,7 +151,7 @@ fn an_overdraft_is_repaid_first() {
             ],
         );
     }
-    let quota = bucket(10, SECOND, Bucket { overdraft: 5, ..FULL });
+    let quota = bucket(10, SECOND, BucketSettings { overdraft: 5, ..FULL });
     // A level of exactly zero may still go into overdraft; half a permit below may not.
     play(&quota, &[(0, 10, admit(0)), (0, 5, admit(0)), (450, 1, deny(50)), (500, 1, admit(0))]);
 }
@@ -181,7 +182,7 @@ fn a_meter_fills_and_leaks() {
 #[test]
 fn a_meter_and_a_token_bucket_of_the_same_numbers_answer_alike() {
     let meter = meter(7, SECOND, 4);
-    let bucket = bucket(7, SECOND, Bucket { burst: Some(4), ..FULL });
+    let bucket = bucket(7, SECOND, BucketSettings { burst: Some(4), ..FULL });
     let mut leaky = meter.fresh();
     let mut token = bucket.fresh();
     for turn in 0..2_000_u64 {
@@ -200,7 +201,7 @@ fn a_leaky_bucket_starts_empty() {
 /// Rows 119 and 44: a third of a second is no whole number of nanoseconds, and nothing drifts all the same.
 #[test]
 fn three_a_second_is_three_a_second_for_a_year() {
-    let quota = bucket(3, SECOND, Bucket { burst: Some(1), ..FULL });
+    let quota = bucket(3, SECOND, BucketSettings { burst: Some(1), ..FULL });
     let mut state = quota.fresh();
     let mut now = at(0);
     for _ in 0..3 * 86_400 {
@@ -212,7 +213,7 @@ fn three_a_second_is_three_a_second_for_a_year() {
     // Each wait rounds up by less than a nanosecond, and the excess is not lost.
     let drift = now.since(at(0)) - Duration::from_secs(86_400);
     assert!(drift < Duration::from_micros(260), "{drift:?}");
-    let quota = bucket(3, SECOND, Bucket { burst: Some(2), ..FULL });
+    let quota = bucket(3, SECOND, BucketSettings { burst: Some(2), ..FULL });
     let mut state = quota.fresh();
     let passed = (0..86_400_000_u64)
         .step_by(333)
@@ -225,7 +226,7 @@ fn three_a_second_is_three_a_second_for_a_year() {
 #[test]
 fn a_bucket_is_refilled_by_time_difference_in_a_state_of_constant_size() {
     assert_eq!(size_of::<Word>(), 16);
-    let quota = bucket(2, SECOND, Bucket { burst: Some(40), ..FULL });
+    let quota = bucket(2, SECOND, BucketSettings { burst: Some(40), ..FULL });
     let mut state = quota.fresh();
     for (ms, cost, want) in [
         (0, 40, admit(0)),
@@ -243,7 +244,7 @@ fn a_bucket_is_refilled_by_time_difference_in_a_state_of_constant_size() {
 #[test]
 fn a_bucket_without_a_rate_gives_its_burst_once() {
     play(&bucket(0, SECOND, FULL), &[(0, 1, never()), (0, 0, admit(0))]);
-    let once = bucket(0, SECOND, Bucket { burst: Some(2), ..FULL });
+    let once = bucket(0, SECOND, BucketSettings { burst: Some(2), ..FULL });
     play(&once, &[(0, 1, admit(1)), (0, 1, admit(0)), (86_400_000, 1, never())]);
 }
 
@@ -275,7 +276,7 @@ fn numbers_out_of_bounds_are_faults() {
 #[test]
 fn a_sticky_word_is_full_after_years() {
     for limit in [1, 1_000, 100_000_007] {
-        let quota = bucket(limit, SECOND, Bucket { initial: Some(0), ..FULL });
+        let quota = bucket(limit, SECOND, BucketSettings { initial: Some(0), ..FULL });
         let mut state =
             play(&quota, &[(0, 1, deny(if limit == 1 { 1_000 } else { 1 }))][..usize::from(limit < 1_001)]);
         let _ = quota.take(&mut state, Cost::ONE, at(0));

@@ -94,20 +94,23 @@ fn quote(text: &str, out: &mut String) {
 #[must_use]
 pub fn detail(limit: &LimitState<'_>) -> String {
     if let (BLOCKED, 0, Some(span)) = (limit.name, limit.limit, wait(limit.retry_after)) {
-        return format!("Such requests are blocked; try again in {}.", Span(seconds(span)));
+        return format!("Such requests are blocked; try again in {}.", ShownSeconds(seconds(span)));
     }
     let name = shown_name(limit.name);
-    let rate = Rate(limit);
+    let rate = ShownRate(limit);
     match wait(limit.retry_after) {
         Some(span) if limit.is_unknown => {
-            format!("The limit {name} ({rate}) cannot be checked now; try again in {}.", Span(seconds(span)))
+            format!(
+                "The limit {name} ({rate}) cannot be checked now; try again in {}.",
+                ShownSeconds(seconds(span))
+            )
         }
         Some(span) => {
             let left = match limit.remaining {
                 0 => "is used up".to_owned(),
                 left => format!("has {left} left, which is not enough"),
             };
-            format!("The limit {name} ({rate}) {left}; try again in {}.", Span(seconds(span)))
+            format!("The limit {name} ({rate}) {left}; try again in {}.", ShownSeconds(seconds(span)))
         }
         None if limit.retry_after == RetryAfter::Never && limit.window.is_zero() => {
             format!(
@@ -137,9 +140,9 @@ fn shown_name(name: &str) -> &str {
 }
 
 /// `10 per minute`, `10 in 30 seconds`, or `10` without a window.
-struct Rate<'s, 'a>(&'s LimitState<'a>);
+struct ShownRate<'s, 'a>(&'s LimitState<'a>);
 
-impl fmt::Display for Rate<'_, '_> {
+impl fmt::Display for ShownRate<'_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let LimitState { limit, window, .. } = self.0;
         if window.is_zero() {
@@ -150,7 +153,7 @@ impl fmt::Display for Rate<'_, '_> {
         }
         match UNITS.iter().find(|(seconds, _)| *seconds == window.as_secs()) {
             Some((_, unit)) => write!(f, "{limit} per {unit}"),
-            None => write!(f, "{limit} in {}", Span(window.as_secs())),
+            None => write!(f, "{limit} in {}", ShownSeconds(window.as_secs())),
         }
     }
 }
@@ -158,9 +161,9 @@ impl fmt::Display for Rate<'_, '_> {
 const UNITS: [(u64, &str); 4] = [(86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second")];
 
 /// Seconds in the two largest units that they fill, rounded up: `42 seconds`, `1 hour 5 minutes`, `27 days`.
-struct Span(u64);
+struct ShownSeconds(u64);
 
-impl fmt::Display for Span {
+impl fmt::Display for ShownSeconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let largest =
             |seconds: u64| UNITS.iter().position(|(unit, _)| seconds >= *unit).unwrap_or(UNITS.len() - 1);
@@ -201,7 +204,7 @@ mod tests {
             (86_401, "1 day 1 hour"),
             (2_297_012, "26 days 15 hours"),
         ] {
-            assert_eq!(Span(seconds).to_string(), want);
+            assert_eq!(ShownSeconds(seconds).to_string(), want);
         }
         for (millis, want) in [
             (0, "5"),
@@ -222,7 +225,7 @@ mod tests {
                 retry_after: RetryAfter::Now,
                 is_unknown: false,
             };
-            assert_eq!(Rate(&limit).to_string(), want);
+            assert_eq!(ShownRate(&limit).to_string(), want);
         }
     }
 }

@@ -231,7 +231,7 @@ fn number(number: u64) -> HeaderValue {
 }
 
 /// As [`number`], for a number that many replies repeat. Its value is kept: a copy costs a quarter.
-fn kept_number(kept: &'static LocalKey<RefCell<Kept>>, of: u64) -> HeaderValue {
+fn kept_number(kept: &'static LocalKey<RefCell<NumberCache>>, of: u64) -> HeaderValue {
     if of < 1_000 {
         return number(of);
     }
@@ -248,15 +248,15 @@ fn kept_number(kept: &'static LocalKey<RefCell<Kept>>, of: u64) -> HeaderValue {
 const KEPT: usize = 7;
 
 /// Numbers that this thread wrote last, by their rests.
-type Kept = [(u64, HeaderValue); KEPT];
+type NumberCache = [(u64, HeaderValue); KEPT];
 
 const NONE: (u64, HeaderValue) = (0, EMPTY);
 
 thread_local! {
     /// There are a few limits.
-    static LIMITS: RefCell<Kept> = const { RefCell::new([NONE; KEPT]) };
+    static LIMITS: RefCell<NumberCache> = const { RefCell::new([NONE; KEPT]) };
     /// Windows on the calendar end together: within a second all replies have the same.
-    static RESETS: RefCell<Kept> = const { RefCell::new([NONE; KEPT]) };
+    static RESETS: RefCell<NumberCache> = const { RefCell::new([NONE; KEPT]) };
 }
 
 /// Replaces a value that cannot be: only digits and the output of [`put_name`] go into one.

@@ -23,9 +23,9 @@ fn fields(lines: &str) -> HeaderMap {
     fields
 }
 
-type Row = (Generation, Option<u64>, Option<u64>, Option<u64>, Option<u64>);
+type GenerationCase = (Generation, Option<u64>, Option<u64>, Option<u64>, Option<u64>);
 
-fn row(reading: &Reading) -> Row {
+fn row(reading: &Reading) -> GenerationCase {
     let millis = |span: Option<Duration>| span.map(|span| span.as_millis() as u64);
     (
         reading.generation,
@@ -39,7 +39,7 @@ fn row(reading: &Reading) -> Row {
 #[test]
 fn every_generation_and_the_variants_of_the_field_are_read() {
     use Generation::{Draft03, Draft07, Draft11, Legacy, RetryAfter as Only};
-    let rows: [(&str, Row); 22] = [
+    let rows: [(&str, GenerationCase); 22] = [
         // IETF drafts 8 to 11; the least of several, also over several lines.
         (
             "RateLimit: \"default\";r=50;t=30\nRateLimit-Policy: \"default\";q=100;w=60",

@@ -27,10 +27,10 @@ pub(crate) struct Checker {
     last_us: u64,
     high_us: u64,
     /// The account along the clock as it runs, and along its highest time so far.
-    ran: Line,
-    rose: Line,
+    ran: BoundCheck,
+    rose: BoundCheck,
     /// Along the clock as it runs: permits used, reported and held.
-    owed: Line,
+    owed: BoundCheck,
     pays: bool,
     /// The most permits that may be promised ahead of their refill, in permits × ns; counts where the clock
     /// was set back.
@@ -83,7 +83,7 @@ impl Stood {
 
 /// A − r·t along one kind of time, in permits × ns of the period.
 #[derive(Default)]
-struct Line {
+struct BoundCheck {
     elapsed_us: i128,
     /// For the clock's steps and lost keys.
     allowed: i128,
@@ -91,7 +91,7 @@ struct Line {
     line: tollgate_exact::Line,
 }
 
-impl Line {
+impl BoundCheck {
     /// `now`: A times the period. Returns the height of the line above its least after `more` was admitted.
     fn admit(&mut self, now: i128, more: i128, limit: i128, held_over: i128, true_ns: u64) -> i128 {
         let refilled = limit * self.elapsed_us * 1_000 + self.allowed;
@@ -125,9 +125,9 @@ impl Checker {
             admitted: 0,
             last_us: clock_us,
             high_us: clock_us,
-            ran: Line::default(),
-            rose: Line::default(),
-            owed: Line::default(),
+            ran: BoundCheck::default(),
+            rose: BoundCheck::default(),
+            owed: BoundCheck::default(),
             pays: plan.pays > 0,
             ahead: most_promised(plan),
             was_set_back: false,

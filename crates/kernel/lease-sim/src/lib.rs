@@ -13,7 +13,7 @@ mod served;
 mod world;
 
 pub use checker::Broken;
-pub use plan::{Costs, Gaps, Kind, MS, Phase, Plan, Sharing, Trouble};
+pub use plan::{Costs, Gaps, MS, Phase, Plan, PlanKind, Sharing, Trouble};
 pub use rng::Rng;
 pub use served::{Host, Moment, Recording, Served};
-pub use world::{Outcome, World};
+pub use world::{RunOutcome, World};

@@ -200,7 +200,7 @@ pub struct Plan {
 /// The kind of plans that a seed draws. Mistakes that show only in rare events are looked for where these are
 /// frequent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum PlanKind {
     /// Everything, as often as it is drawn.
     Usual,
     /// Plans with windows only.
@@ -216,12 +216,12 @@ impl Plan {
     /// The plan of a seed.
     #[must_use]
     pub fn of(seed: u64) -> Self {
-        Self::of_kind(seed, Kind::Usual)
+        Self::of_kind(seed, PlanKind::Usual)
     }
 
     /// The same, of a kind.
     #[must_use]
-    pub fn of_kind(seed: u64, kind: Kind) -> Self {
+    pub fn of_kind(seed: u64, kind: PlanKind) -> Self {
         let mut rng = Rng::new(seed);
         let tau_ms = rng.pick(&[40, 60, 100, 200, 400]);
         let horizon_ms = tau_ms / rng.pick(&[2, 2, 4]);
@@ -244,7 +244,7 @@ impl Plan {
             2 => limit,
             _ => per_tau * 3 + 5,
         };
-        let is_window = rng.percent(25) || kind == Kind::Windows;
+        let is_window = rng.percent(25) || kind == PlanKind::Windows;
         let algorithm = if is_window { any_window(&mut rng) } else { any_bucket(&mut rng, burst) };
         let burst = if is_window { limit } else { burst };
         let tau_ns = tau_ms * MS;
@@ -287,13 +287,13 @@ impl Plan {
         plan
     }
 
-    fn make_it(&mut self, kind: Kind, rng: &mut Rng) {
-        if kind == Kind::Losses {
+    fn make_it(&mut self, kind: PlanKind, rng: &mut Rng) {
+        if kind == PlanKind::Losses {
             (self.refunds, self.late_refunds) = (30, true);
             let losses = (0..6).map(|_| (rng.range(0, self.calm_from_ns - 1), Trouble::KeyLoss));
             self.troubles.extend(losses);
         }
-        if kind == Kind::Paid {
+        if kind == PlanKind::Paid {
             (self.pays, self.charges) = (50, 0);
             let is_lossy =
                 |trouble: &Trouble| matches!(trouble, Trouble::LedgerStep { .. } | Trouble::KeyLoss);

@@ -28,7 +28,7 @@ const TRACE_LINES: usize = 400_000;
 
 /// The outcome of a run.
 #[derive(Clone, Debug, Default)]
-pub struct Outcome {
+pub struct RunOutcome {
     /// The first law that was broken.
     pub broken: Option<Broken>,
     /// The events of the run, if the trace was to be kept.
@@ -53,7 +53,7 @@ pub struct Outcome {
     pub peak: f64,
 }
 
-enum Event {
+enum SimEvent {
     Take {
         phase: usize,
     },
@@ -114,7 +114,7 @@ struct Message {
 }
 
 /// A quota that hosts may have.
-struct Rule {
+struct HostQuota {
     limit: u64,
     terms: Terms,
     quota: Quota,
@@ -122,17 +122,17 @@ struct Rule {
 
 /// A caller that waits, and until when, in true time.
 #[derive(Clone, Copy, Debug)]
-struct Caller {
+struct WaitingCaller {
     number: u64,
     cost: u64,
     by: u64,
 }
 
 /// A merged central take that waits for its answer.
-struct Asked {
+struct CentralTake {
     number: u64,
     at: Mono,
-    callers: Vec<Caller>,
+    callers: Vec<WaitingCaller>,
 }
 
 struct Host {
@@ -140,7 +140,7 @@ struct Host {
     life: u64,
     is_up: bool,
     paused_until: u64,
-    deferred: Vec<Event>,
+    deferred: Vec<SimEvent>,
     node: Node,
     node_id: u64,
     /// Which of the world's rules it has.
@@ -152,15 +152,15 @@ struct Host {
     /// Offset of the ledger's clock from the wall clock, learnt when a window could not be begun.
     skew_ns: i64,
     /// Callers that wait for the request in flight.
-    waiting: VecDeque<Caller>,
+    waiting: VecDeque<WaitingCaller>,
     /// A request made while callers are dealt to, which is sent when they have been.
     delayed: Option<LeaseRequest>,
     last_verdict: Option<Verdict>,
     /// The newest request.
     requested: u64,
     /// Callers that wait for a central take, and those whose take is in flight, with the time it was sent.
-    central: VecDeque<Caller>,
-    asked: Vec<Asked>,
+    central: VecDeque<WaitingCaller>,
+    asked: Vec<CentralTake>,
     /// Checks that wait for their answer: the message, the time it was sent, and the cost of the work.
     checks: Vec<(u64, Mono, u64)>,
     /// Sends nothing until then.
@@ -177,14 +177,14 @@ struct Host {
 pub struct World<'a> {
     plan: &'a Plan,
     /// The first has the highest limit, by which the laws hold.
-    rules: Vec<Rule>,
+    rules: Vec<HostQuota>,
     mistakes: Mistakes<Mistake>,
     local: Quota,
     served: Served,
     rng: Rng,
     now: u64,
     events: BinaryHeap<Reverse<(u64, u64, usize)>>,
-    slots: Vec<Option<Event>>,
+    slots: Vec<Option<SimEvent>>,
     free: Vec<usize>,
     count: u64,
     numbers: u64,
@@ -196,7 +196,7 @@ pub struct World<'a> {
     silent_until: u64,
     checker: Checker,
     keeps_trace: bool,
-    out: Outcome,
+    out: RunOutcome,
     before: Option<i128>,
 }
 
@@ -208,7 +208,7 @@ impl<'a> World<'a> {
         let share = |whole: u64| (whole / plan.hosts as u64).max(1);
         let span = std::time::Duration::from_nanos(plan.period_ns);
         let mut world = Self {
-            rules: vec![Rule::new(plan, plan.limit, mistakes)],
+            rules: vec![HostQuota::new(plan, plan.limit, mistakes)],
             served: Served::new(plan),
             local: if plan.sharing == Sharing::Local {
                 plan.quota(plan.limit).share_of(plan.hosts as u32)
@@ -230,7 +230,7 @@ impl<'a> World<'a> {
             silent_until: 0,
             checker: Checker::new(plan, BEGIN_US),
             keeps_trace,
-            out: Outcome { digest: 0xCBF2_9CE4_8422_2325, ..Outcome::default() },
+            out: RunOutcome { digest: 0xCBF2_9CE4_8422_2325, ..RunOutcome::default() },
             before: None,
             rng,
             plan,
@@ -242,11 +242,11 @@ impl<'a> World<'a> {
         for (index, phase) in plan.phases.iter().enumerate() {
             let first = phase.from_ns + world.rng.range(0, phase.every_ns * phase.gaps.at_once());
             if first < phase.until_ns {
-                world.at(first, Event::Take { phase: index });
+                world.at(first, SimEvent::Take { phase: index });
             }
         }
         for (at, trouble) in &plan.troubles {
-            world.at(*at, Event::Trouble(*trouble));
+            world.at(*at, SimEvent::Trouble(*trouble));
         }
         world
     }
@@ -287,13 +287,13 @@ impl<'a> World<'a> {
         if let Some(at) = self.rules.iter().position(|rule| rule.limit == limit) {
             return at;
         }
-        self.rules.push(Rule::new(self.plan, limit, self.mistakes));
+        self.rules.push(HostQuota::new(self.plan, limit, self.mistakes));
         self.rules.len() - 1
     }
 
     /// Runs to the end, or to the first broken law.
     #[must_use]
-    pub fn run(mut self) -> Outcome {
+    pub fn run(mut self) -> RunOutcome {
         let end = self.plan.measured_ns.1;
         let mut broken = None;
         while let Some(Reverse((at, _, slot))) = self.events.pop() {
@@ -330,7 +330,7 @@ impl<'a> World<'a> {
         self.hosts.iter().map(|host| host.node.held()).sum()
     }
 
-    fn at(&mut self, at: u64, event: Event) {
+    fn at(&mut self, at: u64, event: SimEvent) {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
             self.slots.len() - 1
@@ -377,65 +377,65 @@ impl<'a> World<'a> {
         self.checker.clock(clock_us, self.ledger != Ledger::default());
     }
 
-    fn happen(&mut self, event: Event) -> Result<(), Broken> {
+    fn happen(&mut self, event: SimEvent) -> Result<(), Broken> {
         // A paused host does nothing until it resumes; then everything at once.
         let host = match &event {
-            Event::ToHost { host, .. }
-            | Event::Patience { host, .. }
-            | Event::Wake { host, .. }
-            | Event::Deadline { host, .. }
-            | Event::Pay { host, .. }
-            | Event::GiveBack { host, .. } => Some(*host),
-            Event::Take { phase } => Some(self.plan.phases[*phase].host),
+            SimEvent::ToHost { host, .. }
+            | SimEvent::Patience { host, .. }
+            | SimEvent::Wake { host, .. }
+            | SimEvent::Deadline { host, .. }
+            | SimEvent::Pay { host, .. }
+            | SimEvent::GiveBack { host, .. } => Some(*host),
+            SimEvent::Take { phase } => Some(self.plan.phases[*phase].host),
             _ => None,
         };
         if let Some(host) = host
             && self.now < self.hosts[host].paused_until
         {
-            if let Event::Take { phase } = event {
+            if let SimEvent::Take { phase } = event {
                 self.next_take(phase);
                 if self.hosts[host].deferred.len() > 64 {
                     return Ok(());
                 }
-                self.hosts[host].deferred.push(Event::Take { phase: usize::MAX - phase });
+                self.hosts[host].deferred.push(SimEvent::Take { phase: usize::MAX - phase });
             } else {
                 self.hosts[host].deferred.push(event);
             }
             return Ok(());
         }
         match event {
-            Event::Take { phase } => self.arrive(phase),
-            Event::Trouble(trouble) => self.trouble(trouble),
-            Event::ToLedger { host, life, message } => self.at_ledger(host, life, message),
-            Event::ToHost { host, life, message, reply } => {
+            SimEvent::Take { phase } => self.arrive(phase),
+            SimEvent::Trouble(trouble) => self.trouble(trouble),
+            SimEvent::ToLedger { host, life, message } => self.at_ledger(host, life, message),
+            SimEvent::ToHost { host, life, message, reply } => {
                 if self.is_alive(host, life) {
                     self.at_host(host, message, reply)
                 } else {
                     Ok(())
                 }
             }
-            Event::Patience { host, life, message } => {
+            SimEvent::Patience { host, life, message } => {
                 if self.is_alive(host, life) {
                     self.out_of_patience(host, message)
                 } else {
                     Ok(())
                 }
             }
-            Event::Wake { host, life } => {
+            SimEvent::Wake { host, life } => {
                 if self.is_alive(host, life) {
                     self.wake(host)
                 } else {
                     Ok(())
                 }
             }
-            Event::Deadline { host, life, caller } => {
+            SimEvent::Deadline { host, life, caller } => {
                 if self.is_alive(host, life) {
                     self.time_is_over(host, caller)
                 } else {
                     Ok(())
                 }
             }
-            Event::GiveBack { host, life, cost } => {
+            SimEvent::GiveBack { host, life, cost } => {
                 if self.is_alive(host, life) {
                     self.give_back(host, cost);
                     self.settle_host(host)
@@ -443,7 +443,7 @@ impl<'a> World<'a> {
                     Ok(())
                 }
             }
-            Event::Pay { host, life, cost } => {
+            SimEvent::Pay { host, life, cost } => {
                 if self.is_alive(host, life) {
                     self.pay(host, cost)?;
                     self.settle_host(host)
@@ -451,8 +451,8 @@ impl<'a> World<'a> {
                     Ok(()) // a node that crashes takes with it what its callers had not reported yet
                 }
             }
-            Event::Resume { host } => self.resume(host),
-            Event::Restart { host } => {
+            SimEvent::Resume { host } => self.resume(host),
+            SimEvent::Restart { host } => {
                 self.hosts[host].is_up = true;
                 Ok(())
             }
@@ -469,7 +469,7 @@ impl<'a> World<'a> {
         }
         for event in std::mem::take(&mut self.hosts[host].deferred) {
             match event {
-                Event::Take { phase } => self.takes(usize::MAX - phase)?,
+                SimEvent::Take { phase } => self.takes(usize::MAX - phase)?,
                 other => self.happen(other)?,
             }
         }
@@ -477,7 +477,7 @@ impl<'a> World<'a> {
     }
 }
 
-impl Rule {
+impl HostQuota {
     fn new(plan: &Plan, limit: u64, mistakes: Mistakes<Mistake>) -> Self {
         let quota = plan.quota(limit);
         let terms = Terms::with(&quota, plan.timing).expect("a quota that can be leased");

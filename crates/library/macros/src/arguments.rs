@@ -32,13 +32,13 @@ pub(crate) struct Arguments {
     pub(crate) need_permits: u64,
     pub(crate) desc: String,
     pub(crate) quota: Option<LitStr>,
-    pub(crate) key: Option<Key>,
+    pub(crate) key: Option<KeyArgument>,
     pub(crate) template: Option<LitStr>,
     pub(crate) fallback: Option<Path>,
 }
 
 /// An argument of the function, or a field of one: `id`, `user.id`.
-pub(crate) struct Key {
+pub(crate) struct KeyArgument {
     pub(crate) text: LitStr,
     pub(crate) value: Expr,
 }
@@ -76,7 +76,7 @@ impl Parse for Arguments {
                     }
                     quota = Some(text);
                 }
-                "key" => key = Some(Key::of(input.parse()?)?),
+                "key" => key = Some(KeyArgument::of(input.parse()?)?),
                 "template" => {
                     let text = input.parse::<LitStr>()?;
                     if let Some(fault) = template_fault(&text.value()) {
@@ -115,7 +115,7 @@ impl Parse for Arguments {
     }
 }
 
-impl Key {
+impl KeyArgument {
     fn of(text: LitStr) -> syn::Result<Self> {
         let invalid = || {
             let message =

@@ -15,7 +15,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Mutex as AsyncMutex, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
-use self::line::{Ended, Line};
+use self::line::{CallEnd, Http2Connection};
 pub(crate) use self::messages::LeaseRequest;
 use self::messages::{CheckRequest, CheckResponse, LeaseResponse, ReturnRequest, ReturnResponse};
 use crate::answer::Answer;
@@ -50,7 +50,7 @@ mod code {
 pub(crate) struct Channel {
     connector: Connector,
     runtime: Handle,
-    state: Mutex<State>,
+    state: Mutex<ConnectionState>,
     /// Held while a connection is being made.
     connecting: Arc<AsyncMutex<()>>,
     places: Semaphore,
@@ -58,8 +58,8 @@ pub(crate) struct Channel {
 }
 
 #[derive(Debug, Default)]
-struct State {
-    line: Option<Arc<Line>>,
+struct ConnectionState {
+    line: Option<Arc<Http2Connection>>,
     /// End of the pause in which no connection is tried, and the error of the last attempt.
     down: Option<(Instant, String)>,
 }
@@ -144,7 +144,7 @@ impl Channel {
         path: &str,
         message: Bytes,
         ends: Instant,
-        asked: &mut Option<(Arc<Line>, u64)>,
+        asked: &mut Option<(Arc<Http2Connection>, u64)>,
     ) -> Result<Bytes, RemoteError> {
         let mut cause = String::new();
         for _ in 0..MOST_ATTEMPTS {
@@ -153,23 +153,23 @@ impl Channel {
             let sent = || *asked = Some((Arc::clone(&line), line.replies()));
             match line.call(&self.connector, path, message.clone(), left, sent).await {
                 Ok(reply) => return Ok(reply),
-                Err(Ended::Unprocessed(why)) => {
+                Err(CallEnd::Unprocessed(why)) => {
                     *asked = None;
                     self.discard(&line);
                     cause = why;
                 }
-                Err(Ended::Lost(cause)) => {
+                Err(CallEnd::Lost(cause)) => {
                     self.discard(&line);
                     return Err(RemoteError::Lost { cause });
                 }
-                Err(Ended::Status { code, message }) => return Err(failed(code, message)),
+                Err(CallEnd::Status { code, message }) => return Err(failed(code, message)),
             }
         }
         Err(RemoteError::Unreachable { cause })
     }
 
     /// The connection; makes one if there is none.
-    async fn line(self: &Arc<Self>) -> Result<Arc<Line>, RemoteError> {
+    async fn line(self: &Arc<Self>) -> Result<Arc<Http2Connection>, RemoteError> {
         if let Some(known) = self.known() {
             return known;
         }
@@ -180,10 +180,10 @@ impl Channel {
         // In a task, so that callers in a hurry do not keep it from succeeding.
         let channel = Arc::clone(self);
         let connected = self.runtime.spawn(async move {
-            let line = Line::connect(&channel.connector).await;
+            let line = Http2Connection::connect(&channel.connector).await;
             let mut state = channel.state.lock();
             match &line {
-                Ok(line) => *state = State { line: Some(Arc::clone(line)), down: None },
+                Ok(line) => *state = ConnectionState { line: Some(Arc::clone(line)), down: None },
                 Err(cause) => state.down = Some((Instant::now() + PAUSE, cause.clone())),
             }
             drop(guard);
@@ -197,7 +197,7 @@ impl Channel {
     }
 
     /// The connection, or the error of the last attempt; `None` if a connection is to be tried.
-    fn known(&self) -> Option<Result<Arc<Line>, RemoteError>> {
+    fn known(&self) -> Option<Result<Arc<Http2Connection>, RemoteError>> {
         let state = self.state.lock();
         match (&state.line, &state.down) {
             (Some(line), _) => Some(Ok(Arc::clone(line))),
@@ -209,7 +209,7 @@ impl Channel {
     }
 
     /// Makes further calls use another connection.
-    fn discard(&self, line: &Arc<Line>) {
+    fn discard(&self, line: &Arc<Http2Connection>) {
         let mut state = self.state.lock();
         if state.line.as_ref().is_some_and(|current| Arc::ptr_eq(current, line)) {
             state.line = None;

@@ -21,7 +21,7 @@ pub(crate) struct Question<'a> {
 
 /// An entry of a descriptor, as `/v1/check` reads it.
 #[derive(Debug, Serialize)]
-struct Entry<'a> {
+struct JsonEntry<'a> {
     key: &'a str,
     value: &'a str,
 }
@@ -30,7 +30,7 @@ struct Entry<'a> {
 #[derive(Debug, Serialize)]
 struct Body<'a> {
     domain: &'a str,
-    descriptors: [&'a [Entry<'a>]; 1],
+    descriptors: [&'a [JsonEntry<'a>]; 1],
     #[serde(skip_serializing_if = "Option::is_none")]
     hits: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -53,7 +53,7 @@ impl Question<'_> {
 
     /// The question as the HTTP API reads it. If a request has several questions, none of them can wait.
     pub(crate) fn json(&self) -> Result<Vec<u8>, RemoteError> {
-        let entries: Vec<_> = self.entries.iter().map(|&(key, value)| Entry { key, value }).collect();
+        let entries: Vec<_> = self.entries.iter().map(|&(key, value)| JsonEntry { key, value }).collect();
         let max_wait = (!self.max_wait.is_zero()).then_some(self.max_wait);
         let body = Body {
             domain: self.domain,

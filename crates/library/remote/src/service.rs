@@ -11,7 +11,7 @@ use crate::connect::{Connector, MAX_WAITING, Protocol};
 use crate::error::{AddressError, RemoteError};
 use crate::grpc::Channel;
 use crate::http::alone::Alone;
-use crate::http::batch::{self, Ask, Claim};
+use crate::http::batch::{self, Claim, QueuedQuestion};
 use crate::leasing::Leasing;
 use crate::question::Question;
 
@@ -27,7 +27,7 @@ pub struct Service {
 
 #[derive(Clone, Debug)]
 enum Transport {
-    Http { asks: mpsc::Sender<Ask>, alone: Arc<Alone> },
+    Http { asks: mpsc::Sender<QueuedQuestion>, alone: Arc<Alone> },
     Grpc(Arc<Leasing>),
 }
 
@@ -161,16 +161,16 @@ impl Service {
     /// Asks with the next batch.
     async fn ask_together(
         &self,
-        asks: &mpsc::Sender<Ask>,
+        asks: &mpsc::Sender<QueuedQuestion>,
         json: Vec<u8>,
         deadline: Duration,
     ) -> Result<Answer, RemoteError> {
         let (answer, answered) = oneshot::channel();
         let claim = Arc::new(Claim::default());
         // Gives the question up when it is dropped.
-        let caller = Caller(Arc::clone(&claim));
+        let caller = CallerGuard(Arc::clone(&claim));
         let ends = tokio::time::Instant::now() + deadline;
-        if asks.try_send(Ask { json, claim, ends, answer }).is_err() {
+        if asks.try_send(QueuedQuestion { json, claim, ends, answer }).is_err() {
             return Err(RemoteError::Busy { waiting: self.waiting() });
         }
         match tokio::time::timeout_at(ends, answered).await {
@@ -184,9 +184,9 @@ impl Service {
     }
 }
 
-struct Caller(Arc<Claim>);
+struct CallerGuard(Arc<Claim>);
 
-impl Drop for Caller {
+impl Drop for CallerGuard {
     fn drop(&mut self) {
         self.0.give_up();
     }

@@ -20,10 +20,10 @@ const BUDGET: u64 = 60_000;
 const LONGEST_ANSWER: u64 = 1_000;
 
 /// When a request came, in ms; the tokens of its prompt; those of its answer.
-type Row = (u64, u64, u64);
+type TracedRequest = (u64, u64, u64);
 
 #[rustfmt::skip]
-const TRACE: [Row; 40] = [
+const TRACE: [TracedRequest; 40] = [
     (0, 4_078, 29), (93, 833, 68), (246, 4_075, 98), (272, 4_075, 46), (335, 410, 96), (386, 1_099, 572),
     (391, 4_080, 53), (414, 385, 69), (425, 1_122, 587), (487, 4_079, 60), (552, 1_988, 48),
     (832, 373, 53), (913, 409, 87), (920, 373, 105), (968, 181, 91), (1_160, 375, 100), (1_354, 461, 94),
@@ -36,18 +36,18 @@ const TRACE: [Row; 40] = [
 
 /// Result of a limiter for a trace.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Seen {
+struct TraceResult {
     answered: u64,
     denied: u64,
     tokens: u64,
 }
 
 /// Plays `trace`; `commits` says whether what was not used is given back.
-fn play(trace: &[Row], commits: bool) -> Result<Seen, Box<dyn Error>> {
+fn play(trace: &[TracedRequest], commits: bool) -> Result<TraceResult, Box<dyn Error>> {
     let clock = ManualClock::default();
     let began = tollgate::Clock::now(&clock);
     let limiter = RateLimiter::direct_with_clock(Quota::per_minute(BUDGET), clock.clone())?;
-    let mut seen = Seen::default();
+    let mut seen = TraceResult::default();
     for &(at_ms, prompt, answer) in trace {
         clock.set(began + Duration::from_millis(at_ms));
         let estimate = prompt + LONGEST_ANSWER;
@@ -63,8 +63,8 @@ fn play(trace: &[Row], commits: bool) -> Result<Seen, Box<dyn Error>> {
     Ok(seen)
 }
 
-fn read(path: &str) -> Result<Vec<Row>, Box<dyn Error>> {
-    let row = |line: &str| -> Result<Row, Box<dyn Error>> {
+fn read(path: &str) -> Result<Vec<TracedRequest>, Box<dyn Error>> {
+    let row = |line: &str| -> Result<TracedRequest, Box<dyn Error>> {
         let numbers = line.split(',').map(str::parse).collect::<Result<Vec<u64>, _>>()?;
         match numbers[..] {
             [t_us, prompt, answer] => Ok((t_us / 1_000, prompt, answer)),

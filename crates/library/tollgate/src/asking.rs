@@ -9,7 +9,7 @@ use crate::denied::{Admitted, Denied};
 use crate::engine::{Engine, keeps_permits};
 use crate::in_force::owes_ahead;
 use crate::states::States;
-use crate::tiers::{Answer, Tiers};
+use crate::tiers::{TierAnswer, Tiers};
 use crate::waiting::shared::Locked;
 use crate::waiting::waiter::Leaving;
 
@@ -52,7 +52,7 @@ impl<S: States, C: Clock> Engine<S, C> {
     /// Remembers an answer. A key whose quota has changed keeps the counts that it may keep, and its waiters.
     fn learn(&self, tiers: &Tiers<S>, key: &[u8], answer: Option<&crate::Quota>, turn: u32) -> u16 {
         let tier = tiers.meant_by(answer);
-        let is_other = |before: Option<Answer>| before.is_some_and(|before| before.tier != tier);
+        let is_other = |before: Option<TierAnswer>| before.is_some_and(|before| before.tier != tier);
         if !is_other(tiers.answer(key)) && self.waiting.count() == 0 {
             tiers.remember(key, tier, turn, self.now());
             return tier;

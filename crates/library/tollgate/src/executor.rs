@@ -17,10 +17,10 @@ use self::driver::drive;
 pub use self::error::{JobError, StartError, SubmitError};
 pub use self::job::Ticket;
 use self::job::pending;
-use self::line::Line;
+use self::line::JobQueue;
 pub use self::line::Order;
 pub use self::shared::ExecutorStats;
-use self::shared::{Bounds, Shared};
+use self::shared::{Bounds, ExecutorCore};
 use crate::direct::RateLimiter;
 use crate::quota::Quota;
 use crate::tokio_clock::TokioClock;
@@ -65,7 +65,7 @@ pub struct LeakyExecutor {
 }
 
 /// Handle that all clones hold; the last one to go closes.
-struct Closes(Arc<Shared>);
+struct Closes(Arc<ExecutorCore>);
 
 impl Drop for Closes {
     fn drop(&mut self) {
@@ -150,8 +150,8 @@ impl LeakyExecutorBuilder {
         let quota = Quota::token_bucket(rate, per).burst(batch as u64);
         let clock = TokioClock::new();
         let limiter = RateLimiter::direct_with_clock(quota, clock)?;
-        let line = Line::new(order, capacity, max_wait);
-        let shared = Arc::new(Shared::new(line, limiter, clock, Bounds { batch, workers }));
+        let line = JobQueue::new(order, capacity, max_wait);
+        let shared = Arc::new(ExecutorCore::new(line, limiter, clock, Bounds { batch, workers }));
         runtime.spawn(drive(Arc::clone(&shared)));
         Ok(LeakyExecutor { handle: Arc::new(Closes(shared)) })
     }

@@ -47,10 +47,10 @@ pub(crate) mod keyed;
 /// # Ok::<(), tollgate::QuotaError>(())
 /// ```
 pub struct PriorityLimiter<C = MonotonicClock> {
-    shared: Arc<Shared<StateCell, C>>,
+    shared: Arc<PriorityEngine<StateCell, C>>,
 }
 
-struct Shared<S, C> {
+struct PriorityEngine<S, C> {
     states: S,
     classes: Vec<tollgate_core::Quota>,
     clock: C,
@@ -95,7 +95,7 @@ impl<C: Clock> PriorityLimiter<C> {
     /// # Errors
     /// As there.
     pub fn with_clock(quota: Quota, weights: &[u32], clock: C) -> Result<Self, QuotaError> {
-        Ok(Self { shared: Arc::new(Shared::new(quota, weights, StateCell::new(), clock)?) })
+        Ok(Self { shared: Arc::new(PriorityEngine::new(quota, weights, StateCell::new(), clock)?) })
     }
 
     /// The time by the limiter's clock.
@@ -145,7 +145,7 @@ impl<C: Clock> PriorityLimiter<C> {
     }
 }
 
-impl<S: States, C: Clock> Shared<S, C> {
+impl<S: States, C: Clock> PriorityEngine<S, C> {
     fn new(quota: Quota, weights: &[u32], states: S, clock: C) -> Result<Self, QuotaError> {
         let quota = quota.checked()?;
         let Algorithm::TokenBucket { burst, initial: None, overdraft: 0, refill: Refill::Continuous } =

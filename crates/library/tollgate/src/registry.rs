@@ -20,10 +20,10 @@ use crate::quota::Quota;
 /// The most rules that one program may have.
 const MAX_RULES: usize = 10_000;
 
-static RULES: Mutex<BTreeMap<(String, String), Arc<Rule>>> = Mutex::new(BTreeMap::new());
+static RULES: Mutex<BTreeMap<(String, String), Arc<RegisteredLimit>>> = Mutex::new(BTreeMap::new());
 
 #[derive(Debug, Default)]
-struct Rule {
+struct RegisteredLimit {
     /// Site of the function that registered it first.
     site: OnceLock<(u64, &'static str)>,
     limiter: OnceLock<KeyedRateLimiter<[u8]>>,
@@ -87,7 +87,7 @@ pub fn set_quota(app: &str, name: &str, quota: Quota) -> Result<(), SetQuotaErro
 #[must_use]
 pub fn all() -> Vec<RuleInfo> {
     let rules = RULES.lock();
-    let info = |((app, name), rule): (&(String, String), &Arc<Rule>)| RuleInfo {
+    let info = |((app, name), rule): (&(String, String), &Arc<RegisteredLimit>)| RuleInfo {
         app: app.clone(),
         name: name.clone(),
         need_permits: rule.site.get().map_or(1, |site| site.0),
@@ -99,7 +99,7 @@ pub fn all() -> Vec<RuleInfo> {
 }
 
 /// The rule of this name, or a new one. `None` if there are too many rules.
-fn rule(app: &str, name: &str) -> Option<Arc<Rule>> {
+fn rule(app: &str, name: &str) -> Option<Arc<RegisteredLimit>> {
     let mut rules = RULES.lock();
     let has_room = rules.len() < MAX_RULES;
     let rule = rules.entry((app.to_owned(), name.to_owned()));
@@ -111,7 +111,7 @@ fn rule(app: &str, name: &str) -> Option<Arc<Rule>> {
     }
 }
 
-impl Rule {
+impl RegisteredLimit {
     fn set_quota(&self, quota: Quota) -> Result<(), QuotaError> {
         let made = RateLimiter::keyed(quota.clone())?;
         match self.limiter.set(made) {
@@ -140,7 +140,7 @@ pub struct Site {
     desc: &'static str,
     quota: Option<&'static str>,
     template: Option<&'static str>,
-    rule: OnceLock<Option<Arc<Rule>>>,
+    rule: OnceLock<Option<Arc<RegisteredLimit>>>,
 }
 
 impl Site {

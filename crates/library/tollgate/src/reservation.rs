@@ -9,8 +9,8 @@ use tollgate_core::{Clock, Timestamp};
 use crate::acquire_error::AcquireError;
 use crate::engine::Engine;
 use crate::states::States;
-use crate::waiting::acquire::{Entry, Place};
-use crate::waiting::waiter::{Kind, Taken};
+use crate::waiting::acquire::{Admission, PlaceInLine};
+use crate::waiting::waiter::{Taken, WaiterKind};
 
 /// Permits that are reserved: they may be used from [`act_at`](Reservation::act_at) on.
 ///
@@ -55,12 +55,12 @@ impl Reservation {
         max_wait: Duration,
     ) -> Result<Self, AcquireError> {
         let epoch = engine.epochs.of(key);
-        let (act_at, held): (_, Box<dyn Held>) = match engine.enter(key, n, max_wait, Kind::Held)? {
-            Entry::Now(taken) => {
+        let (act_at, held): (_, Box<dyn Held>) = match engine.enter(key, n, max_wait, WaiterKind::Held)? {
+            Admission::Now(taken) => {
                 let permits = Permits { engine: Arc::clone(engine), key: key.into(), n, taken, epoch };
                 (taken.at, Box::new(permits))
             }
-            Entry::Later(place) => (place.turn_at(), Box::new(place)),
+            Admission::Later(place) => (place.turn_at(), Box::new(place)),
         };
         Ok(Self { permits: n, act_at, held })
     }
@@ -103,7 +103,7 @@ trait Held: Send + Sync {
     fn commit(&mut self, used: u64);
 }
 
-impl<S: States, C: Clock> Held for Place<S, C> {
+impl<S: States, C: Clock> Held for PlaceInLine<S, C> {
     fn commit(&mut self, used: u64) {
         self.commit(used);
     }

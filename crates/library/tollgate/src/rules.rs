@@ -57,7 +57,7 @@ pub struct RuleLimiter<C = SystemClock> {
 }
 
 struct Inner<C> {
-    limiter: Kept,
+    limiter: CounterStores,
     clock: C,
     /// Paths from which the rules were read.
     path: Option<PathBuf>,
@@ -65,15 +65,15 @@ struct Inner<C> {
 }
 
 /// The stores of the counters.
-enum Kept {
+enum CounterStores {
     Here(Box<Limiter<MemoryStore, ()>>),
     #[cfg(feature = "redis")]
-    Shared(Box<Limiter<Fleet, ()>>),
+    Shared(Box<Limiter<FleetStore, ()>>),
 }
 
 /// Counters that a fleet shares, beside this process's.
 #[cfg(feature = "redis")]
-type Fleet = tollgate_store::routed::RoutedStore<tollgate_store_redis::RedisStore, MemoryStore>;
+type FleetStore = tollgate_store::routed::RoutedStore<tollgate_store_redis::RedisStore, MemoryStore>;
 
 /// A request that rules admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -203,10 +203,10 @@ impl<C: Clock> RuleLimiter<C> {
 
     fn keeping(policy: Policy, clock: C, path: Option<PathBuf>) -> Self {
         let limiter = Limiter::with_observer(policy, MemoryStore::default(), LimiterSettings::default(), ());
-        Self::of(Kept::Here(Box::new(limiter)), clock, path)
+        Self::of(CounterStores::Here(Box::new(limiter)), clock, path)
     }
 
-    fn of(limiter: Kept, clock: C, path: Option<PathBuf>) -> Self {
+    fn of(limiter: CounterStores, clock: C, path: Option<PathBuf>) -> Self {
         Self { inner: Arc::new(Inner { limiter, clock, path, scratches: Mutex::default() }) }
     }
 
@@ -307,9 +307,11 @@ impl<C: Clock> RuleLimiter<C> {
         let mut scratch = inner.scratches.lock().pop().unwrap_or_default();
         let now = inner.clock.now();
         let result = match &inner.limiter {
-            Kept::Here(limiter) => decided(limiter, &request, now, is_consumed, &mut scratch).await,
+            CounterStores::Here(limiter) => decided(limiter, &request, now, is_consumed, &mut scratch).await,
             #[cfg(feature = "redis")]
-            Kept::Shared(limiter) => decided(limiter, &request, now, is_consumed, &mut scratch).await,
+            CounterStores::Shared(limiter) => {
+                decided(limiter, &request, now, is_consumed, &mut scratch).await
+            }
         };
         let mut scratches = inner.scratches.lock();
         if scratches.len() < MOST_SCRATCHES {
@@ -323,9 +325,9 @@ impl<C: Clock> RuleLimiter<C> {
     pub fn replace(&self, policy: Policy) {
         let now = self.now();
         match &self.inner.limiter {
-            Kept::Here(limiter) => limiter.replace(policy, now),
+            CounterStores::Here(limiter) => limiter.replace(policy, now),
             #[cfg(feature = "redis")]
-            Kept::Shared(limiter) => limiter.replace(policy, now),
+            CounterStores::Shared(limiter) => limiter.replace(policy, now),
         }
     }
 
@@ -344,8 +346,8 @@ impl<C: Clock> RuleLimiter<C> {
     #[cfg(feature = "redis")]
     fn policy(&self) -> Policy {
         match &self.inner.limiter {
-            Kept::Here(limiter) => limiter.rules().policy().clone(),
-            Kept::Shared(limiter) => limiter.rules().policy().clone(),
+            CounterStores::Here(limiter) => limiter.rules().policy().clone(),
+            CounterStores::Shared(limiter) => limiter.rules().policy().clone(),
         }
     }
 }
@@ -385,9 +387,13 @@ impl<C: Clock + Clone> RuleLimiter<C> {
     /// read.
     pub fn shared_by(&self, config: crate::rule::RedisConfig) -> Result<Self, crate::rule::ConfigError> {
         let redis = tollgate_store_redis::RedisStore::new(config)?;
-        let store = Fleet::new(redis, MemoryStore::default());
+        let store = FleetStore::new(redis, MemoryStore::default());
         let limiter = Limiter::with_observer(self.policy(), store, LimiterSettings::default(), ());
-        Ok(Self::of(Kept::Shared(Box::new(limiter)), self.inner.clock.clone(), self.inner.path.clone()))
+        Ok(Self::of(
+            CounterStores::Shared(Box::new(limiter)),
+            self.inner.clock.clone(),
+            self.inner.path.clone(),
+        ))
     }
 }
 
@@ -436,7 +442,7 @@ impl<C> Clone for RuleLimiter<C> {
 
 impl<C> fmt::Debug for RuleLimiter<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_shared = !matches!(self.inner.limiter, Kept::Here(_));
+        let is_shared = !matches!(self.inner.limiter, CounterStores::Here(_));
         f.debug_struct("RuleLimiter").field("is_shared", &is_shared).finish_non_exhaustive()
     }
 }

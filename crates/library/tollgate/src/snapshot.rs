@@ -24,11 +24,11 @@ use crate::quota::Described;
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     quota: Quota,
-    kept: Kept,
+    kept: SavedState,
 }
 
 #[derive(Clone, Debug)]
-enum Kept {
+enum SavedState {
     /// The instant at which a bucket is full again, in ns since the Unix epoch. (Its word has a meaning only
     /// for the quota that wrote it, which may have changed since.)
     FullAt(u64),
@@ -56,9 +56,9 @@ impl Snapshot {
         let kept = match quota.step_params() {
             StepParams::Bucket(_) if !is_fresh => {
                 let until_full = nanos(quota.take(&mut state, Cost::PEEK, now).reset_after());
-                Kept::FullAt(now.as_nanos().saturating_add(until_full))
+                SavedState::FullAt(now.as_nanos().saturating_add(until_full))
             }
-            _ => Kept::State(state),
+            _ => SavedState::State(state),
         };
         Self { quota: quota.clone(), kept }
     }
@@ -73,11 +73,11 @@ impl Snapshot {
             return Err(RestoreError::OtherQuota { snapshot, limiter });
         }
         Ok(match (&self.kept, quota.step_params()) {
-            (Kept::FullAt(instant), StepParams::Bucket(bucket)) => {
+            (SavedState::FullAt(instant), StepParams::Bucket(bucket)) => {
                 State::Word(bucket.word(u128::from(*instant) * u128::from(bucket.scale())))
             }
-            (Kept::State(state), _) => state.clone(),
-            (Kept::FullAt(_), _) => quota.fresh(),
+            (SavedState::State(state), _) => state.clone(),
+            (SavedState::FullAt(_), _) => quota.fresh(),
         })
     }
 }

@@ -107,7 +107,7 @@ impl Hash for ByNumbers {
 
 /// The answer about a key: a word of the table, from the highest bits down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Answer {
+pub(crate) struct TierAnswer {
     /// The second from which the answer is old, counted from the beginning of the limiter. 28 bits; the
     /// largest value means never.
     until: u64,
@@ -116,7 +116,7 @@ pub(crate) struct Answer {
     pub(crate) tier: u16,
 }
 
-impl Answer {
+impl TierAnswer {
     const TURNS: u32 = 1 << 20;
     const NEVER: u64 = (1 << 28) - 1;
 
@@ -183,9 +183,9 @@ impl<S: States> Tiers<S> {
     }
 
     #[inline]
-    pub(crate) fn answer(&self, key: &[u8]) -> Option<Answer> {
+    pub(crate) fn answer(&self, key: &[u8]) -> Option<TierAnswer> {
         match self.answers.get(key, &self.reads) {
-            State::Word(word) if !word.is_fresh() => Some(Answer::from_bits(word.value)),
+            State::Word(word) if !word.is_fresh() => Some(TierAnswer::from_bits(word.value)),
             _ => None,
         }
     }
@@ -206,16 +206,16 @@ impl<S: States> Tiers<S> {
     }
 
     pub(crate) fn turn(&self, key: &[u8]) -> u32 {
-        self.stripe(key).load(Ordering::SeqCst) % Answer::TURNS
+        self.stripe(key).load(Ordering::SeqCst) % TierAnswer::TURNS
     }
 
     pub(crate) fn remember(&self, key: &[u8], tier: u16, turn: u32, now: Timestamp) {
         let lasts =
             self.remember_for.as_secs().saturating_add(u64::from(self.remember_for.subsec_nanos() > 0));
-        let until = self.seconds(now).saturating_add(lasts.max(1)).min(Answer::NEVER);
+        let until = self.seconds(now).saturating_add(lasts.max(1)).min(TierAnswer::NEVER);
         let window = Bounds::of(&self.get(tier).quota).window.unwrap_or_default();
         let expires = Expiry::at(now + KEPT.max(2 * window.min(Duration::MAX / 2)).max(self.remember_for));
-        let value = Answer { until, turn, tier }.to_bits();
+        let value = TierAnswer { until, turn, tier }.to_bits();
         self.answers.update(key, &self.reads, now, |state| *state = State::Word(Word { value, expires }));
     }
 
@@ -225,7 +225,7 @@ impl<S: States> Tiers<S> {
             if let State::Word(word) = state
                 && !word.is_fresh()
             {
-                word.value = Answer { tier, ..Answer::from_bits(word.value) }.to_bits();
+                word.value = TierAnswer { tier, ..TierAnswer::from_bits(word.value) }.to_bits();
             }
         });
     }

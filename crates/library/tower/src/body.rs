@@ -14,14 +14,14 @@ pin_project! {
     #[derive(Debug)]
     pub struct Body<B> {
         #[pin]
-        kind: Kind<B>,
+        kind: BodyKind<B>,
     }
 }
 
 pin_project! {
     #[project = KindProjection]
     #[derive(Debug)]
-    enum Kind<B> {
+    enum BodyKind<B> {
         Inner { #[pin] body: B },
         Here { bytes: Bytes },
         Recorded { #[pin] body: Recorded<B> },
@@ -30,15 +30,15 @@ pin_project! {
 
 impl<B> Body<B> {
     pub(crate) const fn inner(body: B) -> Self {
-        Self { kind: Kind::Inner { body } }
+        Self { kind: BodyKind::Inner { body } }
     }
 
     pub(crate) const fn recorded(body: Recorded<B>) -> Self {
-        Self { kind: Kind::Recorded { body } }
+        Self { kind: BodyKind::Recorded { body } }
     }
 
     pub(crate) const fn here(bytes: Bytes) -> Self {
-        Self { kind: Kind::Here { bytes } }
+        Self { kind: BodyKind::Here { bytes } }
     }
 }
 
@@ -60,17 +60,17 @@ impl<B: http_body::Body<Data = Bytes>> http_body::Body for Body<B> {
 
     fn is_end_stream(&self) -> bool {
         match &self.kind {
-            Kind::Inner { body } => body.is_end_stream(),
-            Kind::Recorded { body } => body.inner().is_end_stream(),
-            Kind::Here { bytes } => bytes.is_empty(),
+            BodyKind::Inner { body } => body.is_end_stream(),
+            BodyKind::Recorded { body } => body.inner().is_end_stream(),
+            BodyKind::Here { bytes } => bytes.is_empty(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.kind {
-            Kind::Inner { body } => body.size_hint(),
-            Kind::Recorded { body } => body.inner().size_hint(),
-            Kind::Here { bytes } => SizeHint::with_exact(bytes.len() as u64),
+            BodyKind::Inner { body } => body.size_hint(),
+            BodyKind::Recorded { body } => body.inner().size_hint(),
+            BodyKind::Here { bytes } => SizeHint::with_exact(bytes.len() as u64),
         }
     }
 }

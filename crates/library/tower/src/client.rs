@@ -71,10 +71,10 @@ use crate::limit::Paid;
 /// ```
 pub struct ClientLayer<P = NoReplay, C = MonotonicClock> {
     replay: P,
-    shared: Arc<Shared<C>>,
+    shared: Arc<ClientCore<C>>,
 }
 
-struct Shared<C> {
+struct ClientCore<C> {
     scope: Key,
     max_wait: Duration,
     longest_hold: Duration,
@@ -119,7 +119,7 @@ impl<C: Clock + Clone + 'static> ClientLayer<NoReplay, C> {
             let of_target = head.uri.authority().map(|it| it.as_str().to_owned());
             of_target.or_else(|| Some(head.headers.get(http::header::HOST)?.to_str().ok()?.to_owned()))
         });
-        let shared = Shared {
+        let shared = ClientCore {
             scope: authority,
             max_wait: Duration::ZERO,
             longest_hold: LONGEST_HOLD,
@@ -204,7 +204,7 @@ impl<P, C: Clock + 'static> ClientLayer<P, C> {
         ClientLayer { replay, shared: self.shared }
     }
 
-    fn change(&mut self, change: impl FnOnce(&mut Shared<C>)) {
+    fn change(&mut self, change: impl FnOnce(&mut ClientCore<C>)) {
         change(Arc::make_mut(&mut self.shared));
     }
 }
@@ -215,7 +215,7 @@ impl<P: Clone, C> Clone for ClientLayer<P, C> {
     }
 }
 
-impl<C> Clone for Shared<C> {
+impl<C> Clone for ClientCore<C> {
     fn clone(&self) -> Self {
         Self {
             scope: self.scope.clone(),
@@ -249,7 +249,7 @@ impl<S, P: Clone, C> Layer<S> for ClientLayer<P, C> {
 pub struct Client<S, P = NoReplay, C = MonotonicClock> {
     inner: S,
     replay: P,
-    shared: Arc<Shared<C>>,
+    shared: Arc<ClientCore<C>>,
 }
 
 impl<S: Clone, P: Clone, C> Clone for Client<S, P, C> {
@@ -264,7 +264,7 @@ impl<S: std::fmt::Debug, P, C> std::fmt::Debug for Client<S, P, C> {
     }
 }
 
-impl<C: Clock + 'static> Shared<C> {
+impl<C: Clock + 'static> ClientCore<C> {
     /// Waits until a request may be sent, for at most `patience`, which it reduces by the time that it
     /// waited. Returns the permit of the client's own limit.
     async fn wait(
@@ -359,7 +359,7 @@ where
 async fn send<S, B, R, P, C>(
     mut inner: S,
     replay: P,
-    shared: Arc<Shared<C>>,
+    shared: Arc<ClientCore<C>>,
     mut request: Request<B>,
 ) -> Result<Response<Body<R>>, ClientError<S::Error>>
 where

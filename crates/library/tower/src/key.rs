@@ -54,7 +54,7 @@ pub struct Key(Kind);
 
 #[derive(Clone)]
 enum Kind {
-    Address { of: Arc<AddressOf>, ipv6_prefix: u8, from: Origin },
+    Address { of: Arc<AddressOf>, ipv6_prefix: u8, from: AddressSource },
     Header(HeaderName),
     Path,
     Method,
@@ -64,7 +64,7 @@ enum Kind {
 
 /// Source of an address.
 #[derive(Clone, Debug)]
-enum Origin {
+enum AddressSource {
     Peer,
     Forwarded { field: HeaderName, hops: usize },
     Function,
@@ -89,7 +89,7 @@ impl Key {
     /// gets 500: see [`Limit::on_missing_key`](crate::Limit::on_missing_key).
     #[must_use]
     pub fn peer_ip() -> Self {
-        Self::address_from(Origin::Peer, peer)
+        Self::address_from(AddressSource::Peer, peer)
     }
 
     /// The address of the client behind `hops` proxies that you trust, from `X-Forwarded-For`: the
@@ -110,7 +110,7 @@ impl Key {
         match hops {
             0 => Self::peer_ip(),
             _ => {
-                let from = Origin::Forwarded { field: field.clone(), hops };
+                let from = AddressSource::Forwarded { field: field.clone(), hops };
                 Self::address_from(from, move |head| forwarded_client(head.headers, &field, hops))
             }
         }
@@ -120,10 +120,13 @@ impl Key {
     /// addresses are counted by their first 64 bits unless [`Key::ipv6_prefix`] says otherwise.
     #[must_use]
     pub fn address(of: impl Fn(&Head<'_>) -> Option<IpAddr> + Send + Sync + 'static) -> Self {
-        Self::address_from(Origin::Function, of)
+        Self::address_from(AddressSource::Function, of)
     }
 
-    fn address_from(from: Origin, of: impl Fn(&Head<'_>) -> Option<IpAddr> + Send + Sync + 'static) -> Self {
+    fn address_from(
+        from: AddressSource,
+        of: impl Fn(&Head<'_>) -> Option<IpAddr> + Send + Sync + 'static,
+    ) -> Self {
         Self(Kind::Address { of: Arc::new(of), ipv6_prefix: IPV6_PREFIX, from })
     }
 
@@ -203,17 +206,17 @@ impl Key {
     /// Possible reason why a request lacks it, and the remedy.
     pub(crate) fn why_missing(&self) -> String {
         match &self.0 {
-            Kind::Address { from: Origin::Peer, .. } => {
+            Kind::Address { from: AddressSource::Peer, .. } => {
                 "no address of the peer is among the extensions of requests; with axum, serve \
                  `app.into_make_service_with_connect_info::<SocketAddr>()` and keep the feature `axum` of \
                  tollgate-tower; elsewhere insert the SocketAddr of the connection, or use Key::address"
                     .to_owned()
             }
-            Kind::Address { from: Origin::Forwarded { field, hops }, .. } => format!(
+            Kind::Address { from: AddressSource::Forwarded { field, hops }, .. } => format!(
                 "requests have no address in place {hops} from the end of the field {field}; check how many \
                  proxies are in front, and that all of them append to the field"
             ),
-            Kind::Address { from: Origin::Function, .. } => {
+            Kind::Address { from: AddressSource::Function, .. } => {
                 "the function of Key::address finds no address; check that it looks for the type that the \
                  server attaches to requests"
                     .to_owned()
@@ -233,11 +236,11 @@ impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Kind::Address { ipv6_prefix, from, .. } => match from {
-                Origin::Peer => write!(f, "Key::peer_ip/{ipv6_prefix}"),
-                Origin::Forwarded { field, hops } => {
+                AddressSource::Peer => write!(f, "Key::peer_ip/{ipv6_prefix}"),
+                AddressSource::Forwarded { field, hops } => {
                     write!(f, "Key::forwarded_ip({field}, {hops})/{ipv6_prefix}")
                 }
-                Origin::Function => write!(f, "Key::address/{ipv6_prefix}"),
+                AddressSource::Function => write!(f, "Key::address/{ipv6_prefix}"),
             },
             Kind::Header(name) => write!(f, "Key::header({name})"),
             Kind::Path => f.write_str("Key::path"),

@@ -18,7 +18,7 @@ use tower_service::Service;
 use crate::body::Body;
 use crate::grpc;
 use crate::key::{Head, Key, KeyBytes};
-use crate::limit::{Limit, Paid, Place, Stated};
+use crate::limit::{Limit, Paid, RequestCounter, Stated};
 use crate::replies::{Replies, rejection};
 
 /// Limits the requests that reach a service; denied ones get a reply at once, and the service does not see
@@ -51,10 +51,10 @@ use crate::replies::{Replies, rejection};
 /// # }
 /// ```
 pub struct RateLimitLayer<C = MonotonicClock> {
-    shared: Arc<Shared<C>>,
+    shared: Arc<LayerLimits<C>>,
 }
 
-struct Shared<C> {
+struct LayerLimits<C> {
     limits: Vec<Limit<C>>,
     replies: Replies,
 }
@@ -73,7 +73,7 @@ impl<C> RateLimitLayer<C> {
     /// A layer with one limit.
     #[must_use]
     pub fn new(limit: Limit<C>) -> Self {
-        Self { shared: Arc::new(Shared { limits: vec![limit], replies: Replies::default() }) }
+        Self { shared: Arc::new(LayerLimits { limits: vec![limit], replies: Replies::default() }) }
     }
 
     /// Adds a limit: a request takes from all limits, or from none.
@@ -100,7 +100,7 @@ impl<C> Clone for RateLimitLayer<C> {
     }
 }
 
-impl<C> Clone for Shared<C> {
+impl<C> Clone for LayerLimits<C> {
     fn clone(&self) -> Self {
         Self { limits: self.limits.clone(), replies: self.replies.clone() }
     }
@@ -127,10 +127,10 @@ impl<S, C> Layer<S> for RateLimitLayer<C> {
 #[derive(Debug)]
 pub struct RateLimit<S, C = MonotonicClock> {
     inner: S,
-    shared: Arc<Shared<C>>,
+    shared: Arc<LayerLimits<C>>,
 }
 
-impl<C> std::fmt::Debug for Shared<C> {
+impl<C> std::fmt::Debug for LayerLimits<C> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Shared").field("limits", &self.limits).finish_non_exhaustive()
     }
@@ -143,53 +143,53 @@ impl<S: Clone, C> Clone for RateLimit<S, C> {
 }
 
 /// Decision of each limit that counted a request, by its place among the limits.
-type Counted = SmallVec<[(usize, Stated); 1]>;
+type LimitDecisions = SmallVec<[(usize, Stated); 1]>;
 
-enum Verdict<C: Clock + 'static> {
-    Pass(Counted),
+enum LimitVerdict<C: Clock + 'static> {
+    Pass(LimitDecisions),
     /// The request is admitted, and acts later.
-    Later(Box<(Counted, Duration, Paid<C>)>),
-    Reply(Reply),
+    Later(Box<(LimitDecisions, Duration, Paid<C>)>),
+    Reply(BoxedResponse),
 }
 
 /// On the heap, since verdicts and futures are moved for each request that passes too.
-type Reply = Box<Response<Bytes>>;
+type BoxedResponse = Box<Response<Bytes>>;
 
-impl<C: Clock + 'static> Shared<C> {
+impl<C: Clock + 'static> LayerLimits<C> {
     #[inline]
-    fn decide(&self, head: &Head<'_>) -> Verdict<C> {
+    fn decide(&self, head: &Head<'_>) -> LimitVerdict<C> {
         let [limit] = self.limits.as_slice() else { return self.decide_together(head) };
         match limit.place(head) {
-            Place::Counted(key) => match limit.limiter().check_n(&key, limit.permits()) {
+            RequestCounter::Counted(key) => match limit.limiter().check_n(&key, limit.permits()) {
                 Ok(admitted) => {
                     // Without fields, no reply needs the decision.
                     let counted = match self.replies.has_fields() {
-                        true => Counted::from_buf([(0, limit.stated(&key, admitted.decision()))]),
-                        false => Counted::new(),
+                        true => LimitDecisions::from_buf([(0, limit.stated(&key, admitted.decision()))]),
+                        false => LimitDecisions::new(),
                     };
                     if admitted.delay().is_zero() {
-                        return Verdict::Pass(counted);
+                        return LimitVerdict::Pass(counted);
                     }
                     let paid = limit.paid(key);
-                    Verdict::Later(Box::new((counted, admitted.delay(), paid)))
+                    LimitVerdict::Later(Box::new((counted, admitted.delay(), paid)))
                 }
                 Err(denied) => {
                     let stated = limit.stated(&key, denied.decision());
                     self.denial(&[limit.state(&stated)], head)
                 }
             },
-            Place::Uncounted => Verdict::Pass(Counted::new()),
-            Place::Rejected(status, why) => Self::rejection(status, why, head),
+            RequestCounter::Uncounted => LimitVerdict::Pass(LimitDecisions::new()),
+            RequestCounter::Rejected(status, why) => Self::rejection(status, why, head),
         }
     }
 
-    fn decide_together(&self, head: &Head<'_>) -> Verdict<C> {
+    fn decide_together(&self, head: &Head<'_>) -> LimitVerdict<C> {
         let mut places: SmallVec<[(usize, KeyBytes); 4]> = SmallVec::new();
         for (index, limit) in self.limits.iter().enumerate() {
             match limit.place(head) {
-                Place::Counted(key) => places.push((index, key)),
-                Place::Uncounted => {}
-                Place::Rejected(status, why) => return Self::rejection(status, why, head),
+                RequestCounter::Counted(key) => places.push((index, key)),
+                RequestCounter::Uncounted => {}
+                RequestCounter::Rejected(status, why) => return Self::rejection(status, why, head),
             }
         }
         let requests: SmallVec<[_; 4]> = places
@@ -201,30 +201,30 @@ impl<C: Clock + 'static> Shared<C> {
             .collect();
         let answer = check_all(&requests);
         if answer.is_ok() && !self.replies.has_fields() {
-            return Verdict::Pass(Counted::new());
+            return LimitVerdict::Pass(LimitDecisions::new());
         }
         let counted = places.iter().enumerate().map(|(place, (index, key))| match &answer {
             Err(by) if by.index == place => (*index, self.limits[*index].stated(key, by.denied.decision())),
             _ => (*index, self.limits[*index].stated(key, self.limits[*index].limiter().peek(key))),
         });
-        let counted: Counted = counted.collect();
+        let counted: LimitDecisions = counted.collect();
         match answer {
-            Ok(()) => Verdict::Pass(counted),
+            Ok(()) => LimitVerdict::Pass(counted),
             Err(_) => self.denial(&self.states(&counted), head),
         }
     }
 
     #[cold]
-    fn denial(&self, states: &[LimitState<'_>], head: &Head<'_>) -> Verdict<C> {
-        Verdict::Reply(Box::new(self.replies.denial(states, grpc::is_call(head.headers))))
+    fn denial(&self, states: &[LimitState<'_>], head: &Head<'_>) -> LimitVerdict<C> {
+        LimitVerdict::Reply(Box::new(self.replies.denial(states, grpc::is_call(head.headers))))
     }
 
     #[cold]
-    fn rejection(status: StatusCode, why: &'static str, head: &Head<'_>) -> Verdict<C> {
-        Verdict::Reply(Box::new(rejection(status, why, grpc::is_call(head.headers))))
+    fn rejection(status: StatusCode, why: &'static str, head: &Head<'_>) -> LimitVerdict<C> {
+        LimitVerdict::Reply(Box::new(rejection(status, why, grpc::is_call(head.headers))))
     }
 
-    fn states(&self, counted: &Counted) -> SmallVec<[LimitState<'_>; 1]> {
+    fn states(&self, counted: &LimitDecisions) -> SmallVec<[LimitState<'_>; 1]> {
         counted.iter().map(|(index, stated)| self.limits[*index].state(stated)).collect()
     }
 }
@@ -246,27 +246,27 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         // Each future is made where it is returned: it holds the request, which is large to move.
         match self.shared.decide(&Head::of(&request)) {
-            Verdict::Pass(counted) => {
+            LimitVerdict::Pass(counted) => {
                 let marks = self.marks(counted);
-                ResponseFuture { state: State::Called { future: self.inner.call(request) }, marks }
+                ResponseFuture { state: ResponseState::Called { future: self.inner.call(request) }, marks }
             }
-            Verdict::Later(later) => {
+            LimitVerdict::Later(later) => {
                 let (counted, delay, paid) = *later;
                 let sleep = Box::pin(tokio::time::sleep(delay));
                 let held = Some(Box::new((self.take_ready(), request)));
-                let state = State::Held { sleep, held, paid: Some(paid) };
+                let state = ResponseState::Held { sleep, held, paid: Some(paid) };
                 ResponseFuture { state, marks: self.marks(counted) }
             }
-            Verdict::Reply(response) => {
+            LimitVerdict::Reply(response) => {
                 drop(self.take_ready());
-                ResponseFuture { state: State::Replied { response: Some(response) }, marks: None }
+                ResponseFuture { state: ResponseState::Replied { response: Some(response) }, marks: None }
             }
         }
     }
 }
 
 impl<S, C> RateLimit<S, C> {
-    fn marks(&self, counted: Counted) -> Option<(Arc<Shared<C>>, Counted)> {
+    fn marks(&self, counted: LimitDecisions) -> Option<(Arc<LayerLimits<C>>, LimitDecisions)> {
         (!counted.is_empty()).then(|| (Arc::clone(&self.shared), counted))
     }
 }
@@ -290,15 +290,15 @@ pin_project! {
         C: 'static,
     {
         #[pin]
-        state: State<S, Q, C>,
+        state: ResponseState<S, Q, C>,
         // The decisions that fields report, if there are any.
-        marks: Option<(Arc<Shared<C>>, Counted)>,
+        marks: Option<(Arc<LayerLimits<C>>, LimitDecisions)>,
     }
 }
 
 pin_project! {
     #[project = StateProjection]
-    enum State<S, Q, C>
+    enum ResponseState<S, Q, C>
     where
         S: Service<Q>,
         C: Clock,
@@ -306,7 +306,7 @@ pin_project! {
     {
         Called { #[pin] future: S::Future },
         Held { sleep: Pin<Box<Sleep>>, held: Option<Box<(S, Q)>>, paid: Option<Paid<C>> },
-        Replied { response: Option<Reply> },
+        Replied { response: Option<BoxedResponse> },
     }
 }
 
@@ -336,7 +336,7 @@ where
                     let (mut service, request) = *held;
                     let future = service.call(request);
                     paid.take().into_iter().for_each(Paid::used);
-                    this.state.set(State::Called { future });
+                    this.state.set(ResponseState::Called { future });
                 }
                 StateProjection::Replied { response } => {
                     let Some(response) = response.take() else { return Poll::Pending };

@@ -150,20 +150,20 @@ impl<C: Clock + 'static> Limit<C> {
 
     /// The counter of a request, if it has one.
     #[inline]
-    pub(crate) fn place(&self, head: &Head<'_>) -> Place {
+    pub(crate) fn place(&self, head: &Head<'_>) -> RequestCounter {
         let (key, is_whole) = key_of(&self.keys, head);
         match self.missing {
-            _ if is_whole => Place::Counted(key),
+            _ if is_whole => RequestCounter::Counted(key),
             None => self.place_without_key(key, head),
-            Some(MissingKey::Share) => Place::Counted(key),
-            Some(MissingKey::Admit) => Place::Uncounted,
-            Some(MissingKey::Reject(status)) => Place::Rejected(status, NO_KEY),
+            Some(MissingKey::Share) => RequestCounter::Counted(key),
+            Some(MissingKey::Admit) => RequestCounter::Uncounted,
+            Some(MissingKey::Reject(status)) => RequestCounter::Rejected(status, NO_KEY),
         }
     }
 
     /// The counter of a request whose key lacks a part, if no treatment is set.
     #[cold]
-    fn place_without_key(&self, key: KeyBytes, head: &Head<'_>) -> Place {
+    fn place_without_key(&self, key: KeyBytes, head: &Head<'_>) -> RequestCounter {
         let of_server = self.keys.iter().find(|key| key.is_of_server() && key.is_missing(head));
         let is_first = !self.is_logged.swap(true, Relaxed);
         if let Some(missing) = of_server {
@@ -172,7 +172,7 @@ impl<C: Clock + 'static> Limit<C> {
                 tracing::error!(limit = %self.name, "requests are rejected with 500: {why}; \
                     Limit::on_missing_key says what else becomes of such requests");
             }
-            return Place::Rejected(StatusCode::INTERNAL_SERVER_ERROR, NO_KEY_OF_SERVER);
+            return RequestCounter::Rejected(StatusCode::INTERNAL_SERVER_ERROR, NO_KEY_OF_SERVER);
         }
         let missing = self.keys.iter().find(|key| key.is_missing(head)).filter(|_| is_first);
         if let Some(missing) = missing {
@@ -180,7 +180,7 @@ impl<C: Clock + 'static> Limit<C> {
             tracing::warn!(limit = %self.name, "requests share the permits of one key: {why}; \
                 Limit::on_missing_key says what else becomes of such requests");
         }
-        Place::Counted(key)
+        RequestCounter::Counted(key)
     }
 
     /// The permits of a request that has taken them from `key`.
@@ -214,7 +214,7 @@ pub(crate) struct Stated {
 
 /// Counter of a request.
 #[derive(Debug)]
-pub(crate) enum Place {
+pub(crate) enum RequestCounter {
     Counted(KeyBytes),
     Uncounted,
     Rejected(StatusCode, &'static str),

@@ -23,7 +23,7 @@ use self::used::{Account, ByFields};
 use crate::body::Body;
 use crate::grpc;
 use crate::key::{Head, KeyBytes};
-use crate::limit::{Limit, Place, Stated};
+use crate::limit::{Limit, RequestCounter, Stated};
 use crate::replies::{Replies, rejection};
 
 /// Limits the actual use of requests, such as the tokens of a model or the bytes of a transfer: a request
@@ -69,10 +69,10 @@ use crate::replies::{Replies, rejection};
 /// # }
 /// ```
 pub struct PostPaidLayer<C = MonotonicClock> {
-    shared: Arc<Shared<C>>,
+    shared: Arc<PostPaidLimits<C>>,
 }
 
-struct Shared<C> {
+struct PostPaidLimits<C> {
     limits: Vec<Limit<C>>,
     replies: Replies,
     by_fields: Option<Arc<ByFields>>,
@@ -84,7 +84,7 @@ impl<C> PostPaidLayer<C> {
     #[must_use]
     pub fn new(limit: Limit<C>) -> Self {
         let replies = Replies::default();
-        let shared = Shared { limits: vec![limit], replies, by_fields: None, counts_bytes: false };
+        let shared = PostPaidLimits { limits: vec![limit], replies, by_fields: None, counts_bytes: false };
         Self { shared: Arc::new(shared) }
     }
 
@@ -123,7 +123,7 @@ impl<C> PostPaidLayer<C> {
         self.with(|shared| shared.counts_bytes = true)
     }
 
-    fn with(mut self, change: impl FnOnce(&mut Shared<C>)) -> Self {
+    fn with(mut self, change: impl FnOnce(&mut PostPaidLimits<C>)) -> Self {
         change(Arc::make_mut(&mut self.shared));
         self
     }
@@ -135,7 +135,7 @@ impl<C> Clone for PostPaidLayer<C> {
     }
 }
 
-impl<C> Clone for Shared<C> {
+impl<C> Clone for PostPaidLimits<C> {
     fn clone(&self) -> Self {
         Self {
             limits: self.limits.clone(),
@@ -152,7 +152,7 @@ impl<C> std::fmt::Debug for PostPaidLayer<C> {
     }
 }
 
-impl<C> std::fmt::Debug for Shared<C> {
+impl<C> std::fmt::Debug for PostPaidLimits<C> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Shared")
             .field("limits", &self.limits)
@@ -173,7 +173,7 @@ impl<S, C> Layer<S> for PostPaidLayer<C> {
 #[derive(Debug)]
 pub struct PostPaid<S, C = MonotonicClock> {
     inner: S,
-    shared: Arc<Shared<C>>,
+    shared: Arc<PostPaidLimits<C>>,
 }
 
 impl<S: Clone, C> Clone for PostPaid<S, C> {
@@ -187,18 +187,18 @@ struct Started<C: Clock + 'static> {
     used: Used,
     /// Permits left of each limit, by its place among them.
     left: SmallVec<[(usize, Stated); 1]>,
-    shared: Arc<Shared<C>>,
+    shared: Arc<PostPaidLimits<C>>,
 }
 
-impl<C: Clock + 'static> Shared<C> {
+impl<C: Clock + 'static> PostPaidLimits<C> {
     /// Whether something is left of all limits; otherwise the reply to the client.
     fn start(self: &Arc<Self>, head: &Head<'_>) -> Result<Started<C>, Box<Response<Bytes>>> {
         let mut places: SmallVec<[(usize, KeyBytes); 1]> = SmallVec::new();
         for (index, limit) in self.limits.iter().enumerate() {
             match limit.place(head) {
-                Place::Counted(key) => places.push((index, key)),
-                Place::Uncounted => {}
-                Place::Rejected(status, why) => {
+                RequestCounter::Counted(key) => places.push((index, key)),
+                RequestCounter::Uncounted => {}
+                RequestCounter::Rejected(status, why) => {
                     return Err(Box::new(rejection(status, why, grpc::is_call(head.headers))));
                 }
             }
@@ -270,13 +270,13 @@ where
                 request.extensions_mut().insert(started.used.clone());
                 let future = self.inner.call(request);
                 let started = Some(started);
-                PostPaidFuture { state: State::Called { future, started } }
+                PostPaidFuture { state: PostPaidState::Called { future, started } }
             }
             Err(response) => {
                 // A reservation that made the service ready does not stay.
                 let fresh = self.inner.clone();
                 drop(std::mem::replace(&mut self.inner, fresh));
-                PostPaidFuture { state: State::Replied { response: Some(response) } }
+                PostPaidFuture { state: PostPaidState::Replied { response: Some(response) } }
             }
         }
     }
@@ -290,13 +290,13 @@ pin_project! {
         C: 'static,
     {
         #[pin]
-        state: State<F, C>,
+        state: PostPaidState<F, C>,
     }
 }
 
 pin_project! {
     #[project = StateProjection]
-    enum State<F, C>
+    enum PostPaidState<F, C>
     where
         C: Clock,
         C: 'static,

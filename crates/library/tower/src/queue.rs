@@ -14,7 +14,7 @@ use tower_service::Service;
 use crate::body::Body;
 use crate::grpc;
 use crate::key::{Head, KeyBytes};
-use crate::limit::{Limit, Paid, Place};
+use crate::limit::{Limit, Paid, RequestCounter};
 use crate::replies::{Replies, rejection};
 
 /// Lets requests wait for their turn, first in, first out for each key, for a limited time. A request whose
@@ -44,11 +44,11 @@ use crate::replies::{Replies, rejection};
 /// ```
 #[derive(Debug)]
 pub struct QueueLayer<C = MonotonicClock> {
-    shared: Arc<Shared<C>>,
+    shared: Arc<QueueSettings<C>>,
 }
 
 #[derive(Debug)]
-struct Shared<C> {
+struct QueueSettings<C> {
     limit: Limit<C>,
     max_wait: Duration,
     replies: Replies,
@@ -58,7 +58,7 @@ impl<C: Clock + 'static> QueueLayer<C> {
     /// Makes requests wait for at most `max_wait`.
     #[must_use]
     pub fn new(limit: Limit<C>, max_wait: Duration) -> Self {
-        Self { shared: Arc::new(Shared { limit, max_wait, replies: Replies::default() }) }
+        Self { shared: Arc::new(QueueSettings { limit, max_wait, replies: Replies::default() }) }
     }
 
     /// The most requests that wait at a time, of all keys together; 100,000 if nothing is set. More get 503,
@@ -72,8 +72,8 @@ impl<C: Clock + 'static> QueueLayer<C> {
     /// Sets the fields and replies that clients get.
     #[must_use]
     pub fn replies(self, replies: Replies) -> Self {
-        let Shared { limit, max_wait, .. } = &*self.shared;
-        Self { shared: Arc::new(Shared { limit: limit.clone(), max_wait: *max_wait, replies }) }
+        let QueueSettings { limit, max_wait, .. } = &*self.shared;
+        Self { shared: Arc::new(QueueSettings { limit: limit.clone(), max_wait: *max_wait, replies }) }
     }
 }
 
@@ -95,7 +95,7 @@ impl<S, C> Layer<S> for QueueLayer<C> {
 #[derive(Debug)]
 pub struct Queue<S, C = MonotonicClock> {
     inner: S,
-    shared: Arc<Shared<C>>,
+    shared: Arc<QueueSettings<C>>,
 }
 
 impl<S: Clone, C> Clone for Queue<S, C> {
@@ -104,7 +104,7 @@ impl<S: Clone, C> Clone for Queue<S, C> {
     }
 }
 
-impl<C: Clock + 'static> Shared<C> {
+impl<C: Clock + 'static> QueueSettings<C> {
     /// Waits for the turn of `key`; otherwise the reply to its client.
     async fn wait(&self, key: &KeyBytes, is_grpc: bool) -> Result<(), Response<Bytes>> {
         let limiter = self.limit.limiter();
@@ -160,11 +160,11 @@ where
             let is_grpc = grpc::is_call(request.headers());
             let place = shared.limit.place(&Head::of(&request));
             let turn = match place {
-                Place::Counted(key) => {
+                RequestCounter::Counted(key) => {
                     shared.wait(&key, is_grpc).await.map(|()| Some(shared.limit.paid(key)))
                 }
-                Place::Uncounted => Ok(None),
-                Place::Rejected(status, why) => Err(rejection(status, why, is_grpc)),
+                RequestCounter::Uncounted => Ok(None),
+                RequestCounter::Rejected(status, why) => Err(rejection(status, why, is_grpc)),
             };
             let paid = match turn {
                 Ok(paid) => paid,

@@ -51,11 +51,11 @@ pub struct FollowState {
 /// A limiter that follows a [`RuleSource`].
 #[derive(Debug)]
 pub struct Follower {
-    shared: Arc<Shared>,
+    shared: Arc<SharedFollowState>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct SharedFollowState {
     state: Mutex<FollowState>,
     changed: Condvar,
 }
@@ -96,7 +96,7 @@ pub fn follow<S: Store, O: Observer>(
     limiter.observer().started(clock.now());
     let version = limiter.rules().policy().version().to_owned();
     let state = FollowState { version, ..FollowState::default() };
-    let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
+    let shared = Arc::new(SharedFollowState { state: Mutex::new(state), changed: Condvar::new() });
     let follower = Follower { shared: Arc::clone(&shared) };
     std::thread::Builder::new().name("rules".into()).spawn(move || {
         while let Some(update) = source.next() {
@@ -111,7 +111,7 @@ fn apply<E: std::error::Error, S: Store, O: Observer>(
     settings: FollowSettings,
     limiter: &Limiter<S, O>,
     now: Timestamp,
-    shared: &Shared,
+    shared: &SharedFollowState,
 ) {
     let RuleUpdate { revision, policy, warnings, .. } = update;
     let rules = limiter.rules();

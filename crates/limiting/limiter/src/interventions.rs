@@ -11,7 +11,7 @@ use std::time::Duration;
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 use tollgate_core::{Decision, Outcome, Timestamp, nanos};
 use tollgate_observe::{Intervened, Kind, Status};
-use tollgate_policy::{Domain, Entry, Seen, ValueRoom, seen_alone};
+use tollgate_policy::{Domain, Entry, EntryReading, ValueRoom, seen_alone};
 
 /// Most interventions in force.
 pub const MAX_INTERVENTIONS: usize = 50_000;
@@ -76,24 +76,24 @@ pub(crate) struct OfDomain {
     name: Box<str>,
     /// Bit `n` is set if an intervention names `n` entries.
     lengths: u32,
-    table: HashTable<Kept>,
+    table: HashTable<OwnIntervention>,
     hasher: DefaultHashBuilder,
     /// When the last of them ends.
     last: Timestamp,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct OwnIntervention {
     entries: Box<[OwnEntry]>,
     action: Intervened,
     until: Timestamp,
 }
 
-impl Kept {
+impl OwnIntervention {
     /// Whether it is about these `entries`; `seen` are the entries as the rules read them.
     #[inline]
-    fn names(&self, entries: &[Entry<'_>], seen: &[Seen<'_>]) -> bool {
-        let same = |(own, (entry, seen)): (&OwnEntry, (&Entry<'_>, &Seen<'_>))| {
+    fn names(&self, entries: &[Entry<'_>], seen: &[EntryReading<'_>]) -> bool {
+        let same = |(own, (entry, seen)): (&OwnEntry, (&Entry<'_>, &EntryReading<'_>))| {
             // `10.0.0.1:80` may be a host, so only an address alone stands for all of its spellings. Nothing
             // is allowed for a list whose last address a proxy in between may have written.
             let is_seen =
@@ -164,7 +164,7 @@ impl Interventions {
             return false;
         }
         let hasher = of.hasher.clone();
-        of.table.insert_unique(hash, Kept { entries, action: one.action, until }, |it| {
+        of.table.insert_unique(hash, OwnIntervention { entries, action: one.action, until }, |it| {
             hash_of(&hasher, &it.entries)
         });
         true
@@ -206,7 +206,7 @@ impl OfDomain {
         now: Timestamp,
     ) -> Option<InForce> {
         let mut rooms = [ValueRoom::new(); MAX_INTERVENTION_ENTRIES];
-        let mut seen = [const { Seen { entry: Entry { key: &[], value: &[] }, is_unnamed: false } };
+        let mut seen = [const { EntryReading { entry: Entry { key: &[], value: &[] }, is_unnamed: false } };
             MAX_INTERVENTION_ENTRIES];
         match rules {
             Some(rules) => seen.iter_mut().zip(rules.seen(entries, &mut rooms)).for_each(|(to, it)| *to = it),
@@ -230,7 +230,7 @@ impl OfDomain {
             }
             let entries = &entries[..named];
             let seen = &seen[..named];
-            let names = |it: &Kept| now < it.until && it.names(entries, seen);
+            let names = |it: &OwnIntervention| now < it.until && it.names(entries, seen);
             if let Some(kept) = self.table.find(hasher.clone().finish(), names) {
                 found = Some((kept, named));
             }

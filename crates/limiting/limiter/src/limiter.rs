@@ -13,7 +13,7 @@ use tollgate_store::Store;
 use crate::candidates::Candidates;
 use crate::interventions::Interventions;
 use crate::queue::lines::Lines;
-use crate::reserve::table::Table;
+use crate::reserve::table::ReservationTable;
 use crate::rules::Rules;
 use crate::settings::LimiterSettings;
 use crate::slots::events::SlotEvents;
@@ -41,7 +41,7 @@ pub struct Limiter<S: Store, O: Observer = Metrics> {
     pub(crate) observer: O,
     /// Whether the last call to the store failed, so that each change is reported once.
     pub(crate) store_fails: AtomicBool,
-    pub(crate) reservations: Arc<Table>,
+    pub(crate) reservations: Arc<ReservationTable>,
     pub(crate) slots: Arc<SlotEvents>,
     /// Requests that wait for their turn.
     pub(crate) lines: Arc<Lines>,
@@ -73,7 +73,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
     /// As [`Limiter::new`], observed by `observer`.
     #[must_use]
     pub fn with_observer(policy: Policy, store: S, settings: LimiterSettings, observer: O) -> Self {
-        let reservations = Arc::new(Table::new(settings.max_reservations));
+        let reservations = Arc::new(ReservationTable::new(settings.max_reservations));
         let observed = observer.prepare(&policy);
         let interventions = Interventions::default();
         let candidates = Candidates::default();

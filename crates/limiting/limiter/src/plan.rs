@@ -82,7 +82,7 @@ pub(crate) fn plan_with(
             // It is not limited, nor are the rules that its own rule replaces.
             any_replaces |= rule.is_some_and(|rule| !rule.replaces.is_empty());
         }
-        let next = Next {
+        let next = DescriptorPlan {
             descriptor: index as u32,
             rule: status.rule.unwrap_or(0),
             // A limit that came with the request may share the rule's counter, so it is kept where that is.
@@ -236,7 +236,7 @@ fn replace(domain: &Domain, settings: &LimiterSettings, scratch: &mut Scratch) {
 }
 
 /// The data that all items of one descriptor have in common.
-struct Next {
+struct DescriptorPlan {
     descriptor: u32,
     rule: u32,
     sharing: Sharing,
@@ -246,7 +246,7 @@ struct Next {
     soft: bool,
 }
 
-impl Next {
+impl DescriptorPlan {
     #[inline]
     fn push(
         &self,
@@ -297,7 +297,7 @@ fn push_alone(version: u64, scratch: &mut Scratch) {
 
 #[cold]
 fn override_limit(
-    next: &Next,
+    next: &DescriptorPlan,
     domain: &Domain,
     rule: Option<&Rule>,
     descriptor: &Descriptor<'_>,

@@ -42,7 +42,7 @@ use self::asked::{Asked, Paid};
 use self::claim::{Claim, max_wait};
 use self::grant::Grant;
 pub use self::patience::{Patience, PollLeft};
-use self::queued::{Next, Queued};
+use self::queued::{NextStep, Queued};
 use self::waiting::Planned;
 use crate::answer::Answer;
 use crate::charge::{Batch, Charged};
@@ -85,8 +85,8 @@ impl<S: Store, O: Observer> Limiter<S, O> {
                 return Ok(self.conclude(rules, domain, request, overall, now, scratch));
             }
             match queued.step(&rules, domain, scratch).await {
-                Next::Plan => {}
-                Next::Wait(waiting) => {
+                NextStep::Plan => {}
+                NextStep::Wait(waiting) => {
                     drop(rules);
                     if let Some((planned, grant)) = queued.wait(waiting).await {
                         let waited = queued.waited();
@@ -94,10 +94,10 @@ impl<S: Store, O: Observer> Limiter<S, O> {
                         return Ok(self.pass(request, planned, &grant, waited, now, scratch).await);
                     }
                 }
-                Next::Pass(planned, grant) => {
+                NextStep::Pass(planned, grant) => {
                     return Ok(self.pass(request, planned, &grant, Duration::ZERO, now, scratch).await);
                 }
-                Next::Answer(overall) => {
+                NextStep::Answer(overall) => {
                     let domain = domain.index();
                     let mut answer = self.conclude(rules, domain, request, overall, now, scratch);
                     answer.waited_ns = tollgate_core::nanos(queued.waited());

@@ -149,7 +149,7 @@ pub enum SlotError {
 }
 
 /// The slots of one rule for one descriptor.
-struct Place<'a> {
+struct RuleSlots<'a> {
     rule: &'a Rule,
     slots: Slots,
     key: Vec<u8>,
@@ -233,7 +233,8 @@ impl<S: Store, O: Observer> Limiter<S, O> {
                 if let Some(found) = self.intervention(request.domain, entries, now) {
                     self.observer.intervened(found.action);
                     found.apply(&mut status);
-                } else if let Some(place) = rule.and_then(|rule| Place::of(rule, domain.name(), entries)) {
+                } else if let Some(place) = rule.and_then(|rule| RuleSlots::of(rule, domain.name(), entries))
+                {
                     (status.kind, status.is_shadow_rule) = (Kind::Limited, place.rule.shadow_mode);
                     match self.take_slot(&place, id, now).await {
                         Taken::Decided { slots, acquired, degraded } => {
@@ -289,7 +290,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         }
         let domain = rules.policy().domain(request.domain).ok_or(SlotError::NoSlots)?;
         let rule = domain.find(entries).ok_or(SlotError::NoSlots)?;
-        let place = Place::of(rule, domain.name(), entries).ok_or(SlotError::NoSlots)?;
+        let place = RuleSlots::of(rule, domain.name(), entries).ok_or(SlotError::NoSlots)?;
         let slots = place.slots;
         let holder = Holder(id.0);
         let released = self.store.release(place.key(), &slots, holder, now).await;
@@ -325,7 +326,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         }
     }
 
-    async fn take_slot(&self, place: &Place<'_>, id: SlotId, now: Timestamp) -> Taken {
+    async fn take_slot(&self, place: &RuleSlots<'_>, id: SlotId, now: Timestamp) -> Taken {
         let slots = place.slots;
         let holder = Holder(id.0);
         self.observer.store_called(1);
@@ -351,7 +352,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
     }
 }
 
-impl<'a> Place<'a> {
+impl<'a> RuleSlots<'a> {
     /// `None` for a rule without slots.
     fn of(rule: &'a Rule, domain: &str, entries: &[Entry<'_>]) -> Option<Self> {
         let slots = rule.slots?;

@@ -17,7 +17,7 @@ use crate::rule_meters::RuleMeters;
 use crate::sharded_counters::ThreadSlot;
 use crate::status::{Kind, LimitRef, Status, retry_after};
 use crate::throttled::{THROTTLE, Throttle, Throttled};
-use crate::top_keys::{LazyTopKeys, Text};
+use crate::top_keys::{LazyTopKeys, ShownKey};
 
 /// Target of the lines.
 pub const DENIED: &str = "tollgate::denied";
@@ -96,7 +96,7 @@ impl Metrics {
             && let Some(sketch) = top.sketch(lazy)
         {
             let hash = top.hash(entries.iter().map(|entry| entry.value));
-            sketch.count(hash, weight, now, || Text::of(entries.iter().map(shown)));
+            sketch.count(hash, weight, now, || ShownKey::of(entries.iter().map(shown)));
         }
         if let Some(line) = line {
             write_denial(line, domain, entries, status);
@@ -133,7 +133,7 @@ impl Metrics {
             && let Some(sketch) = top.sketch(&self.shared.throttle_top)
         {
             let hash = top.hash(std::iter::once(ask.key));
-            sketch.count(hash, weight, now, || Text::of(std::iter::once(ask.key)));
+            sketch.count(hash, weight, now, || ShownKey::of(std::iter::once(ask.key)));
         }
         if let Some(line) = line {
             write_throttled(line, ask, throttled);
@@ -195,7 +195,7 @@ fn write_throttled(Line { level, left_out }: Line, ask: &Throttle<'_>, throttled
     event_at!(
         level,
         rule = THROTTLE,
-        limit = %Rate(ask.quota),
+        limit = %ShownQuota(ask.quota),
         descriptor = cut(&[Entry::new("key", ask.key)]).as_str(),
         hits = ask.cost.permits(),
         retry_after_ms = wait_ms(throttled.retry_after()),
@@ -207,9 +207,9 @@ fn write_throttled(Line { level, left_out }: Line, ask: &Throttle<'_>, throttled
 }
 
 /// A quota that came with the request, shown like the limits of rules.
-struct Rate<'a>(&'a Quota);
+struct ShownQuota<'a>(&'a Quota);
 
-impl fmt::Display for Rate<'_> {
+impl fmt::Display for ShownQuota<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0.limit())?;
         if let Period::Span(span) = self.0.period() {

@@ -19,7 +19,7 @@ use crate::rule_meters::{
     OVERRIDDEN, RuleCounts, RuleMeter, UNMATCHED, UNMATCHED_ADMITTED, UNMATCHED_DENIED,
 };
 use crate::settings::RuleSeries;
-use crate::shared::{BATCH_SIZES, Global, Shared, StoreStats};
+use crate::shared::{BATCH_SIZES, Global, MetricRegistry, StoreStats};
 use crate::status::Intervened;
 use crate::throttled::THROTTLE;
 
@@ -27,7 +27,7 @@ use crate::throttled::THROTTLE;
 const UNKNOWN: &str = "(unknown)";
 
 /// Writes one limiter's counters at every scrape.
-pub(crate) struct Exposition(pub(crate) Arc<Shared>);
+pub(crate) struct Exposition(pub(crate) Arc<MetricRegistry>);
 
 impl fmt::Debug for Exposition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -26,7 +26,7 @@ use crate::rule_meters::{RuleMeters, RuleMetric};
 use crate::sampling::Sampling;
 use crate::settings::ObserveSettings;
 use crate::sharded_counters::ThreadSlot;
-use crate::shared::{BATCH_SIZES, Global, Shared, StoreStats};
+use crate::shared::{BATCH_SIZES, Global, MetricRegistry, StoreStats};
 use crate::status::Intervened;
 use crate::text_format::Format;
 use crate::throttled::{Throttle, Throttled};
@@ -38,7 +38,7 @@ const STORE_ERRORS_A_SECOND: u32 = 1;
 /// The usual observer: counters of one limiter and whatever else its process registers, the denial log,
 /// sampled spans.
 pub struct Metrics {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<MetricRegistry>,
     registry: Mutex<Registry>,
     near_limit_ratio: f32,
     pub(crate) denial_log: Option<tracing::Level>,
@@ -52,7 +52,7 @@ impl Metrics {
     /// Nothing is counted yet.
     #[must_use]
     pub fn new(settings: &ObserveSettings) -> Self {
-        let shared = Arc::new(Shared::new(settings));
+        let shared = Arc::new(MetricRegistry::new(settings));
         let mut registry = Registry::default();
         registry.register_collector(Box::new(Exposition(Arc::clone(&shared))));
         Self {

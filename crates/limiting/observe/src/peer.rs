@@ -13,7 +13,7 @@ use crate::exposition::{Exposition, buckets, histogram};
 use crate::latency::{LATENCY_NS, Latency};
 use crate::rule_meters::{RuleCounts, stat_keys};
 use crate::settings::RuleSeries;
-use crate::shared::{Global, Shared};
+use crate::shared::{Global, MetricRegistry};
 
 /// The count of a rule that a metric shows.
 type Pick = fn(&RuleCounts) -> u64;
@@ -31,7 +31,7 @@ const METHOD: [(&str, &str); 1] = [("grpc_method", "ShouldRateLimit")];
 
 /// Counts by domain and statistics path: its first level and the rest. Levels are joined without escaping, so
 /// two rules may share a series.
-fn by_path(shared: &Shared) -> BTreeMap<(String, [String; 2]), RuleCounts> {
+fn by_path(shared: &MetricRegistry) -> BTreeMap<(String, [String; 2]), RuleCounts> {
     let mut series = BTreeMap::<_, RuleCounts>::new();
     let meters = shared.meters.load();
     for meter in meters.rules[..meters.distinct].iter().filter(|meter| !meter.is_detailed) {
@@ -47,7 +47,7 @@ fn by_path(shared: &Shared) -> BTreeMap<(String, [String; 2]), RuleCounts> {
 }
 
 /// Counters that belong to no rule.
-fn others(shared: &Shared) -> [(&'static str, u64); 3] {
+fn others(shared: &MetricRegistry) -> [(&'static str, u64); 3] {
     let loads = shared.loads();
     [
         ("config_load_success", loads.successes),
@@ -57,14 +57,14 @@ fn others(shared: &Shared) -> [(&'static str, u64); 3] {
 }
 
 /// Takes that a store did not answer, and calls over gRPC that the rules did not answer.
-fn errors(shared: &Shared) -> [(&'static str, u64); 2] {
+fn errors(shared: &MetricRegistry) -> [(&'static str, u64); 2] {
     let rejected: u64 =
         shared.rejections.all().iter().filter(|it| it.surface == "grpc").map(|it| it.count).sum();
     [("redis_error", shared.globals.sum(Global::StoreErrors as usize)), ("service_error", rejected)]
 }
 
 /// Latency of calls over gRPC.
-fn latency(shared: &Shared) -> Option<Latency> {
+fn latency(shared: &MetricRegistry) -> Option<Latency> {
     let latencies = shared.latencies.lock();
     latencies.iter().find(|(surface, _)| *surface == "grpc").map(|(_, latency)| latency.clone())
 }
@@ -109,7 +109,7 @@ impl Exposition {
 }
 
 /// One line per counter, sorted: `name: value`.
-pub(crate) fn stats(shared: &Shared) -> String {
+pub(crate) fn stats(shared: &MetricRegistry) -> String {
     let mut lines = Vec::new();
     for ((domain, [key1, key2]), counts) in by_path(shared) {
         let dot = if key2.is_empty() { "" } else { "." };

@@ -40,10 +40,10 @@ struct Slots {
 static SLOTS: Mutex<Slots> = Mutex::new(Slots { free: Vec::new(), next: 0 });
 
 /// Gives the slot back when its thread ends.
-struct Claim(Cell<Option<ThreadSlot>>);
+struct SlotClaim(Cell<Option<ThreadSlot>>);
 
 thread_local! {
-    static CLAIM: Claim = const { Claim(Cell::new(None)) };
+    static CLAIM: SlotClaim = const { SlotClaim(Cell::new(None)) };
 }
 
 /// Shards of single threads; one shared shard follows them.
@@ -64,7 +64,7 @@ impl ThreadSlot {
     }
 }
 
-impl Claim {
+impl SlotClaim {
     #[cold]
     fn take(&self) -> ThreadSlot {
         let mut slots = SLOTS.lock();
@@ -83,7 +83,7 @@ impl Claim {
     }
 }
 
-impl Drop for Claim {
+impl Drop for SlotClaim {
     fn drop(&mut self) {
         if let Some(ThreadSlot { shard, is_own: true }) = self.0.get() {
             SLOTS.lock().free.push(shard);

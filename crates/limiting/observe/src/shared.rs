@@ -84,7 +84,7 @@ pub(crate) struct Loads {
 }
 
 /// Data that is read at a scrape.
-pub(crate) struct Shared {
+pub(crate) struct MetricRegistry {
     pub(crate) meters: ArcSwap<RuleMeters>,
     pub(crate) globals: ShardedCounters<GLOBALS>,
     /// Latency of each surface.
@@ -105,7 +105,7 @@ pub(crate) struct Shared {
     pub(crate) top_settings: TopSettings,
 }
 
-impl Shared {
+impl MetricRegistry {
     /// Nothing is counted yet.
     pub(crate) fn new(settings: &ObserveSettings) -> Self {
         Self {

@@ -175,7 +175,7 @@ struct Sketch {
     most: usize,
     /// Beside the places, so that a look-up touches little memory.
     hashes: Vec<u64>,
-    places: Vec<Place>,
+    places: Vec<SketchEntry>,
     aged_at: Timestamp,
     /// The current second, and its denials.
     second: u64,
@@ -183,22 +183,22 @@ struct Sketch {
 }
 
 #[derive(Clone, Debug)]
-struct Place {
+struct SketchEntry {
     count: u64,
     over: u64,
     /// Part of the count that was sampled.
     sampled: u64,
-    text: Text,
+    text: ShownKey,
 }
 
 /// A key, cut to the length that is shown.
 #[derive(Clone, Debug)]
-pub(crate) struct Text {
+pub(crate) struct ShownKey {
     length: u8,
     bytes: [u8; SHOWN],
 }
 
-impl Text {
+impl ShownKey {
     /// The values, joined by `, `, in the spelling of [`show_bytes`].
     pub(crate) fn of<'a>(parts: impl Iterator<Item = &'a [u8]>) -> Self {
         let mut text = Self { length: 0, bytes: [0; SHOWN] };
@@ -255,7 +255,7 @@ impl Text {
 
 impl TopKeys {
     const fn size(places: usize) -> u64 {
-        (size_of::<Self>() + places * (size_of::<Place>() + size_of::<u64>())) as u64
+        (size_of::<Self>() + places * (size_of::<SketchEntry>() + size_of::<u64>())) as u64
     }
 
     fn new(most: usize, bytes: Arc<AtomicU64>) -> Self {
@@ -283,7 +283,7 @@ impl TopKeys {
     /// Counts `weight` denials of the key with this hash; `text` is called if it has no place yet. Never
     /// waits.
     #[inline]
-    pub(crate) fn count(&self, hash: u64, weight: u64, now: Timestamp, text: impl FnOnce() -> Text) {
+    pub(crate) fn count(&self, hash: u64, weight: u64, now: Timestamp, text: impl FnOnce() -> ShownKey) {
         match self.sketch.try_lock() {
             Some(mut sketch) => {
                 if sketch.count(hash, weight, now, text) {
@@ -331,7 +331,7 @@ impl Drop for TopKeys {
 impl Sketch {
     /// True if further denials of this second are to be sampled.
     #[inline]
-    fn count(&mut self, hash: u64, weight: u64, now: Timestamp, text: impl FnOnce() -> Text) -> bool {
+    fn count(&mut self, hash: u64, weight: u64, now: Timestamp, text: impl FnOnce() -> ShownKey) -> bool {
         self.age(now);
         let sampled = if weight > 1 { weight } else { 0 };
         match self.hashes.iter().position(|&known| known == hash) {
@@ -340,7 +340,7 @@ impl Sketch {
                 place.count += weight;
                 place.sampled += sampled;
             }
-            None => self.add(hash, Place { count: weight, over: 0, sampled, text: text() }),
+            None => self.add(hash, SketchEntry { count: weight, over: 0, sampled, text: text() }),
         }
         if self.second != now.unix_seconds() {
             (self.second, self.in_second) = (now.unix_seconds(), 0);
@@ -349,14 +349,14 @@ impl Sketch {
         self.in_second == EXACT
     }
 
-    fn add(&mut self, hash: u64, new: Place) {
+    fn add(&mut self, hash: u64, new: SketchEntry) {
         if self.places.len() < self.most {
             self.hashes.push(hash);
             self.places.push(new);
             return;
         }
         if let Some((at, least)) = self.places.iter_mut().enumerate().min_by_key(|(_, place)| place.count) {
-            *least = Place { count: least.count + new.count, over: least.count, ..new };
+            *least = SketchEntry { count: least.count + new.count, over: least.count, ..new };
             self.hashes[at] = hash;
         }
     }

@@ -36,7 +36,7 @@ fn config(folder: &Path, at: SocketAddr, limits: &str) -> String {
 
 /// Numbers of requests that pass at once, that pass later, and that are denied.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Counts {
+struct PassCounts {
     at_once: usize,
     later: usize,
     denied: usize,
@@ -48,7 +48,7 @@ fn import_file(path: &Path) -> Imported {
 }
 
 /// The decisions at one instant by the rules made of `config`, and whether anything was reported.
-fn imported(config: &Path, zones: &[(&str, &str, &str)]) -> (Counts, bool) {
+fn imported(config: &Path, zones: &[(&str, &str, &str)]) -> (PassCounts, bool) {
     let Imported { rules, left_out } = import_file(config);
     let is_said = left_out.iter().any(|it| !it.why.contains("is not used by any limit_req"));
     let rules = rules.expect("rules").text;
@@ -76,7 +76,7 @@ fn imported(config: &Path, zones: &[(&str, &str, &str)]) -> (Counts, bool) {
         .iter_mut()
         .map(|scratch| Box::pin(limiter.decide_patiently(&request, instant, &patience, scratch)))
         .collect();
-    let mut counts = Counts::default();
+    let mut counts = PassCounts::default();
     let mut context = Context::from_waker(Waker::noop());
     for one in &mut asking {
         match one.as_mut().poll(&mut context) {
@@ -136,7 +136,7 @@ fn readable_by_all(folder: &Path) {
 }
 
 /// nginx's treatment of the same number of requests; `later` of them have no answer yet.
-fn asked(at: SocketAddr, later: usize) -> Counts {
+fn asked(at: SocketAddr, later: usize) -> PassCounts {
     let connections = (0..REQUESTS).map(|_| {
         let mut stream = TcpStream::connect(at).expect("it listens");
         stream.write_all(b"GET /page HTTP/1.1\r\nhost: shop\r\n\r\n").expect("sent");
@@ -144,7 +144,7 @@ fn asked(at: SocketAddr, later: usize) -> Counts {
         stream
     });
     let mut open: Vec<TcpStream> = connections.collect();
-    let mut counts = Counts::default();
+    let mut counts = PassCounts::default();
     for _ in 0..LOOKS {
         open.retain_mut(|stream| {
             let mut head = [0; 12];
@@ -201,7 +201,7 @@ fn imported_rules_admit_and_delay_what_nginx_does() {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join("page"), "a page").expect("written");
         readable_by_all(folder.path());
-        let counts = |later| Counts { at_once, later, denied: REQUESTS - at_once - later };
+        let counts = |later| PassCounts { at_once, later, denied: REQUESTS - at_once - later };
         let want = counts(later);
         let by_rules = (counts(waiting), want_said);
         let Some(nginx) = nginx else {

@@ -10,7 +10,7 @@ use tollgate_human_text::clip_to;
 use crate::bucket::{Bucket, Member, Open};
 use crate::countable::Countable;
 use crate::digest::{DomainDigest, TrailDigest, VersionDigest};
-use crate::domain::{Charge, Domain, NetworkTable, Next, Node, SomeValues, ValuePattern};
+use crate::domain::{Charge, Domain, MatchNode, MatchTarget, NetworkTable, SomeValues, ValuePattern};
 use crate::error::{BuildError, BuildErrors, RuleError};
 use crate::key_text::{bucket_tail, named_tail};
 use crate::limit::Limit;
@@ -233,7 +233,7 @@ impl DomainBuild {
             response: None,
             rules: Vec::new(),
             has_slots: false,
-            nodes: vec![Node::default()],
+            nodes: vec![MatchNode::default()],
         };
         let place = spec.place.clone();
         let digest = DomainDigest::new();
@@ -368,7 +368,7 @@ impl DomainBuild {
             };
             // The places of the rule and of the next level have to be known before the descriptor is
             // inserted.
-            let mut next = Next::default();
+            let mut next = MatchTarget::default();
             if let Some(rule) = rule {
                 next.rule = count(self.domain.rules.len());
                 let is_list = matches!(rule.limits, Limits::Named(_));
@@ -377,7 +377,7 @@ impl DomainBuild {
             }
             if !children.is_empty() {
                 next.node = count(self.domain.nodes.len());
-                self.domain.nodes.push(Node::default());
+                self.domain.nodes.push(MatchNode::default());
             }
             if let Some(node) = self.domain.nodes.get_mut(node as usize) {
                 node.insert(&key, matched, reading, next, order);
@@ -461,10 +461,10 @@ fn rule_of(
 
 /// No set of rules has that many.
 fn count(items: usize) -> u32 {
-    u32::try_from(items).unwrap_or(Next::NONE)
+    u32::try_from(items).unwrap_or(MatchTarget::NONE)
 }
 
-impl Node {
+impl MatchNode {
     /// A value of `matched` that another descriptor of the level has already.
     fn taken(&self, key: &str, matched: &ValueMatch) -> Option<String> {
         let some = self.keys.get(key.as_bytes())?.some.as_deref()?;
@@ -481,7 +481,7 @@ impl Node {
         }
     }
 
-    fn insert(&mut self, key: &str, value: ValueMatch, reading: Reading, next: Next, order: u32) {
+    fn insert(&mut self, key: &str, value: ValueMatch, reading: Reading, next: MatchTarget, order: u32) {
         if let ValueMatch::Joined(wildcard) = value {
             return self.joined.push((order, wildcard, next));
         }
@@ -495,7 +495,7 @@ impl Node {
 }
 
 impl SomeValues {
-    fn insert(&mut self, value: ValueMatch, next: Next, order: u32) {
+    fn insert(&mut self, value: ValueMatch, next: MatchTarget, order: u32) {
         match value {
             ValueMatch::Any | ValueMatch::Joined(_) => {} // not of one key's values
             ValueMatch::Exact(value) => {
@@ -520,13 +520,13 @@ impl SomeValues {
         }
     }
 
-    fn insert_exact(&mut self, value: &str, next: Next) {
+    fn insert_exact(&mut self, value: &str, next: MatchTarget) {
         if let Some(place) = self.exact.entry(value) {
             *place = next;
         }
     }
 
-    fn insert_network(&mut self, network: IpNet, next: Next) {
+    fn insert_network(&mut self, network: IpNet, next: MatchTarget) {
         let prefix = network.prefix_len();
         let is_ipv4 = network.addr().is_ipv4();
         let found = self.networks.iter().position(|table| (table.prefix, table.is_ipv4) == (prefix, is_ipv4));

@@ -144,23 +144,23 @@ pub struct Domain {
     pub(crate) response: Option<Response>,
     pub(crate) rules: Vec<Rule>,
     pub(crate) has_slots: bool,
-    pub(crate) nodes: Vec<Node>,
+    pub(crate) nodes: Vec<MatchNode>,
 }
 
 /// Target of a matched entry: the next level, a rule, or both.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Next {
-    /// Index in [`Domain::nodes`] of the next level; [`Next::NONE`] for a leaf.
+pub(crate) struct MatchTarget {
+    /// Index in [`Domain::nodes`] of the next level; [`MatchTarget::NONE`] for a leaf.
     pub(crate) node: u32,
-    /// Index in [`Domain::rules`], or [`Next::NONE`].
+    /// Index in [`Domain::rules`], or [`MatchTarget::NONE`].
     pub(crate) rule: u32,
 }
 
-impl Next {
+impl MatchTarget {
     pub(crate) const NONE: u32 = u32::MAX;
 }
 
-impl Default for Next {
+impl Default for MatchTarget {
     fn default() -> Self {
         Self { node: Self::NONE, rule: Self::NONE }
     }
@@ -168,17 +168,17 @@ impl Default for Next {
 
 /// One level: the keys and patterns that can match the next entry.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Node {
+pub(crate) struct MatchNode {
     pub(crate) keys: NameTable<Values>,
     /// Patterns that begin in the key, each with its place among all descriptors of the domain.
-    pub(crate) joined: Vec<(u32, Wildcard, Next)>,
+    pub(crate) joined: Vec<(u32, Wildcard, MatchTarget)>,
 }
 
 /// Targets of the values of one key. Small, so that a lookup among many keys touches little memory.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Values {
     /// Any value that `some` does not match.
-    pub(crate) any: Option<Next>,
+    pub(crate) any: Option<MatchTarget>,
     pub(crate) reading: Reading,
     pub(crate) some: Option<Box<SomeValues>>,
 }
@@ -186,12 +186,12 @@ pub(crate) struct Values {
 /// Targets of the particular values of one key.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SomeValues {
-    pub(crate) exact: NameTable<Next>,
+    pub(crate) exact: NameTable<MatchTarget>,
     /// The addresses among `exact`, by their canonical form.
-    pub(crate) addresses: HashMap<IpAddr, Next>,
+    pub(crate) addresses: HashMap<IpAddr, MatchTarget>,
     /// Longest prefix first.
     pub(crate) networks: Vec<NetworkTable>,
-    pub(crate) patterns: Vec<(u32, ValuePattern, Next)>,
+    pub(crate) patterns: Vec<(u32, ValuePattern, MatchTarget)>,
 }
 
 /// The networks of one family and one length.
@@ -199,7 +199,7 @@ pub(crate) struct SomeValues {
 pub(crate) struct NetworkTable {
     pub(crate) is_ipv4: bool,
     pub(crate) prefix: u8,
-    pub(crate) nodes: HashMap<IpNet, Next>,
+    pub(crate) nodes: HashMap<IpNet, MatchTarget>,
 }
 
 #[derive(Clone, Debug)]
@@ -312,12 +312,12 @@ impl Domain {
     /// ```
     #[must_use]
     pub fn is_exception(&self, entries: &[Entry<'_>]) -> bool {
-        self.end(entries).is_some_and(|next| next.rule == Next::NONE && next.node == Next::NONE)
+        self.end(entries).is_some_and(|next| next.rule == MatchTarget::NONE && next.node == MatchTarget::NONE)
     }
 
     /// Target of the last entry.
     #[inline]
-    fn end(&self, entries: &[Entry<'_>]) -> Option<Next> {
+    fn end(&self, entries: &[Entry<'_>]) -> Option<MatchTarget> {
         let (last, above) = entries.split_last()?;
         let mut node = self.nodes.first()?;
         for entry in above {
@@ -340,10 +340,10 @@ impl Domain {
     }
 }
 
-impl Node {
+impl MatchNode {
     /// Target of an entry. `rules` are the domain's.
     #[inline]
-    pub(crate) fn next(&self, entry: &Entry<'_>, rules: &[Rule]) -> Option<(Next, Matched)> {
+    pub(crate) fn next(&self, entry: &Entry<'_>, rules: &[Rule]) -> Option<(MatchTarget, Matched)> {
         let values = self.keys.get(entry.key);
         if let Some(values) = values.filter(|values| !values.reading.is_text()) {
             return self.next_of_address(values, entry, rules);
@@ -372,9 +372,14 @@ impl Node {
 
     /// As [`Self::next`], of a key whose values are addresses.
     #[inline(never)]
-    fn next_of_address(&self, values: &Values, entry: &Entry<'_>, rules: &[Rule]) -> Option<(Next, Matched)> {
+    fn next_of_address(
+        &self,
+        values: &Values,
+        entry: &Entry<'_>,
+        rules: &[Rule],
+    ) -> Option<(MatchTarget, Matched)> {
         let (address, is_unnamed) = values.reading.address(entry.value);
-        let may_be = |next: &Next| !is_unnamed || !next.lifts(rules);
+        let may_be = |next: &MatchTarget| !is_unnamed || !next.lifts(rules);
         let some = values.some.as_deref();
         if let Some(some) = some {
             // `10.0.0.1:80` may be the exact value of a rule too, but not as one of a list.
@@ -404,10 +409,10 @@ impl Node {
     #[inline]
     fn pattern(
         &self,
-        of_key: &[(u32, ValuePattern, Next)],
+        of_key: &[(u32, ValuePattern, MatchTarget)],
         entry: &Entry<'_>,
-        may_be: impl Fn(&Next) -> bool,
-    ) -> Option<Next> {
+        may_be: impl Fn(&MatchTarget) -> bool,
+    ) -> Option<MatchTarget> {
         // Copies only values that are not UTF-8. A client could send U+FFFD itself, so this reading lets no
         // further value match a pattern.
         let value = lossy(entry.value);
@@ -420,7 +425,7 @@ impl Node {
     }
 }
 
-impl Next {
+impl MatchTarget {
     /// Whether a request that ends here is not limited on purpose: by `unlimited`, or as an exception.
     fn lifts(self, rules: &[Rule]) -> bool {
         match rules.get(self.rule as usize) {
@@ -432,7 +437,7 @@ impl Next {
 
 impl SomeValues {
     /// The narrowest network that contains `address` and `may_be`.
-    fn network(&self, address: IpAddr, may_be: impl Fn(&Next) -> bool) -> Option<Next> {
+    fn network(&self, address: IpAddr, may_be: impl Fn(&MatchTarget) -> bool) -> Option<MatchTarget> {
         let tables = self.networks.iter().filter(|table| table.is_ipv4 == address.is_ipv4());
         let found = tables.filter_map(|table| table.nodes.get(&network_of(address, table.prefix)));
         found.copied().find(may_be)

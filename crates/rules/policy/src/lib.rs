@@ -47,7 +47,7 @@ pub use reading::{MOST_FORWARDED, ValueRoom};
 pub use removed::{Removed, RemovedRule};
 pub use response::{Response, ResponseErrors, ResponsePart, ResponseSpec};
 pub use rule::{OnStoreFailure, Rule};
-pub use seen::{Seen, seen_alone};
+pub use seen::{EntryReading, seen_alone};
 pub use source::{RuleSource, RuleUpdate};
 pub use spec::{DescriptorSpec, DomainSpec, Part, RuleSpec, ValueSpec};
 pub use tollgate_core::Timestamp;

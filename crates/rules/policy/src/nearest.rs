@@ -5,7 +5,7 @@
 
 use tollgate_human_text::nearest;
 
-use crate::domain::{Domain, Entry, Next, Node, Values};
+use crate::domain::{Domain, Entry, MatchNode, MatchTarget, Values};
 use crate::rule::Rule;
 
 /// The most descriptors of one level that are compared.
@@ -45,7 +45,7 @@ impl Domain {
     }
 
     /// A rule of this level for other values of the entry's key, or for a key that is spelt alike.
-    fn beside(&self, node: &Node, entry: &Entry<'_>) -> Option<&Rule> {
+    fn beside(&self, node: &MatchNode, entry: &Entry<'_>) -> Option<&Rule> {
         let values = node.keys.get(entry.key).or_else(|| {
             let names: Vec<&str> = node.keys.iter().take(MOST).map(|(name, _)| name).collect();
             nearest(&String::from_utf8_lossy(entry.key), &names)
@@ -56,7 +56,7 @@ impl Domain {
     }
 
     /// The rule of `next`, or else the first of the first descriptors below.
-    fn first_of(&self, mut next: Next) -> Option<&Rule> {
+    fn first_of(&self, mut next: MatchTarget) -> Option<&Rule> {
         loop {
             if let Some(rule) = self.rules.get(next.rule as usize) {
                 return Some(rule);
@@ -67,13 +67,13 @@ impl Domain {
 }
 
 /// Targets of the descriptors of a level.
-fn all(node: &Node) -> impl Iterator<Item = Next> {
+fn all(node: &MatchNode) -> impl Iterator<Item = MatchTarget> {
     let keys = node.keys.iter().take(MOST).flat_map(|(_, values)| of_key(values));
     keys.chain(node.joined.iter().map(|(.., next)| *next))
 }
 
 /// Targets of the values of a key.
-fn of_key(values: &Values) -> impl Iterator<Item = Next> {
+fn of_key(values: &Values) -> impl Iterator<Item = MatchTarget> {
     let some = values.some.as_deref().into_iter().flat_map(|some| {
         let exact = some.exact.iter().take(MOST).map(|(_, next)| *next);
         let networks = some.networks.iter().flat_map(|table| table.nodes.values().take(MOST).copied());
@@ -83,7 +83,7 @@ fn of_key(values: &Values) -> impl Iterator<Item = Next> {
 }
 
 /// The first in the order of the rules, whatever the order of the tables.
-fn first(nexts: impl Iterator<Item = Next>) -> Option<Next> {
-    let leads_on = |next: &Next| next.rule != Next::NONE || next.node != Next::NONE;
+fn first(nexts: impl Iterator<Item = MatchTarget>) -> Option<MatchTarget> {
+    let leads_on = |next: &MatchTarget| next.rule != MatchTarget::NONE || next.node != MatchTarget::NONE;
     nexts.filter(leads_on).take(MOST).min_by_key(|next| (next.rule, next.node))
 }

@@ -10,7 +10,7 @@ use crate::rule::Rule;
 
 /// An entry as the rules of its domain read it.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen<'a> {
+pub struct EntryReading<'a> {
     /// Its value is the canonical spelling of an address if the value is one.
     pub entry: Entry<'a>,
     /// The value is the last address of a list for which no rule says which address counts. A proxy in
@@ -57,7 +57,7 @@ impl Domain {
         &'a self,
         entries: &'a [Entry<'a>],
         rooms: &'a mut [ValueRoom],
-    ) -> impl Iterator<Item = Seen<'a>> {
+    ) -> impl Iterator<Item = EntryReading<'a>> {
         let mut node = self.nodes.first();
         entries.iter().zip(rooms).map(move |(entry, room)| {
             let reading = node.map_or(Reading::Text, |node| node.reading_of(entry.key));
@@ -65,10 +65,10 @@ impl Domain {
                 .and_then(|node| node.next(entry, &self.rules))
                 .and_then(|(next, _)| self.nodes.get(next.node as usize));
             match reading {
-                Reading::Text => Seen { entry: seen_alone(*entry, room), is_unnamed: false },
+                Reading::Text => EntryReading { entry: seen_alone(*entry, room), is_unnamed: false },
                 reading => {
                     let Read { text, is_unnamed, .. } = reading.read(entry.value, room);
-                    Seen { entry: Entry { key: entry.key, value: text }, is_unnamed }
+                    EntryReading { entry: Entry { key: entry.key, value: text }, is_unnamed }
                 }
             }
         })

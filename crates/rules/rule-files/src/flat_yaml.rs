@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tollgate_policy::Place;
 
 use crate::fault::Fault;
-use crate::yaml_tree::{Kind, Node, Pos, parse};
+use crate::yaml_tree::{Kind, Pos, YamlNode, parse};
 
 /// A name and its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub fn read_flat_yaml(file: &Path, text: &str) -> (Vec<FlatEntry>, Vec<Fault>) {
     let found = tree.faults.into_iter().chain(tree.warnings);
     let mut faults: Vec<Fault> = found.map(|(pos, message)| fault(pos, "", message)).collect();
     let entries = match tree.root.as_deref() {
-        Some(Node { kind: Kind::Map(map), .. }) => map.entries.as_slice(),
+        Some(YamlNode { kind: Kind::Map(map), .. }) => map.entries.as_slice(),
         Some(node) if !node.is_null() => {
             faults.push(fault(node.pos, "", "settings are a map; write name: value".to_owned()));
             &[]

@@ -3,7 +3,7 @@
 
 use tollgate_human_text::{parse_rate, whole_number};
 
-use crate::yaml_tree::{Kind, Map, Node, parse};
+use crate::yaml_tree::{Kind, Map, YamlNode, parse};
 
 /// The highest level that this release reads.
 pub const LANGUAGE: u32 = 3;
@@ -31,13 +31,13 @@ pub fn language_level(text: &str) -> u32 {
         return 1;
     }
     match parse(text).root.as_deref() {
-        Some(Node { kind: Kind::Map(root), .. }) => of_descriptors(root),
+        Some(YamlNode { kind: Kind::Map(root), .. }) => of_descriptors(root),
         _ => 1,
     }
 }
 
 fn of_descriptors(map: &Map) -> u32 {
-    let of_one = |descriptor: &Node| {
+    let of_one = |descriptor: &YamlNode| {
         let Kind::Map(map) = &descriptor.kind else { return 1 };
         let limits = ["rate_limit", "limits"].into_iter().flat_map(|key| limits(map, key)).map(of_limit);
         let own = level_of(map, &DESCRIPTOR_LEVELS).max(of_numbers(map));
@@ -46,7 +46,7 @@ fn of_descriptors(map: &Map) -> u32 {
     items(map, "descriptors").map(of_one).max().unwrap_or(1)
 }
 
-fn of_limit(limit: &Node) -> u32 {
+fn of_limit(limit: &YamlNode) -> u32 {
     let Kind::Map(map) = &limit.kind else { return 1 };
     level_of(map, &LEVELS).max(of_numbers(map))
 }
@@ -60,7 +60,7 @@ fn level_of(map: &Map, levels: &[(&str, u32)]) -> u32 {
 /// Nodes below level 3 read rates of 32 bits, and bursts of 34.
 fn of_numbers(map: &Map) -> u32 {
     let is_large = |(name, most): (&str, u64)| match value(map, name) {
-        Some(Node { kind: Kind::Scalar(scalar), .. }) => {
+        Some(YamlNode { kind: Kind::Scalar(scalar), .. }) => {
             let rate = parse_rate(&scalar.text).ok();
             let (permits, burst) = rate.map_or((None, None), |rate| (Some(rate.permits), rate.burst));
             whole_number(&scalar.text).or(permits).is_some_and(|number| number > most)
@@ -90,19 +90,19 @@ fn has_large_number(text: &str) -> bool {
 }
 
 /// The values under a key: the items of a list, or the only value.
-fn limits<'a>(map: &'a Map, name: &str) -> impl Iterator<Item = &'a Node> {
+fn limits<'a>(map: &'a Map, name: &str) -> impl Iterator<Item = &'a YamlNode> {
     items(map, name).chain(value(map, name).filter(|node| !matches!(node.kind, Kind::List(_))))
 }
 
-fn items<'a>(map: &'a Map, name: &str) -> impl Iterator<Item = &'a Node> {
+fn items<'a>(map: &'a Map, name: &str) -> impl Iterator<Item = &'a YamlNode> {
     let list = match value(map, name) {
-        Some(Node { kind: Kind::List(items), .. }) => items.as_slice(),
+        Some(YamlNode { kind: Kind::List(items), .. }) => items.as_slice(),
         _ => &[],
     };
     list.iter().map(|item| &**item)
 }
 
-fn value<'a>(map: &'a Map, name: &str) -> Option<&'a Node> {
+fn value<'a>(map: &'a Map, name: &str) -> Option<&'a YamlNode> {
     map.entries.iter().find(|(key, _)| key.text == name).map(|(_, node)| &**node)
 }
 

@@ -67,12 +67,12 @@ pub fn parse(files: &[RuleFile], options: &Options) -> Result<RuleSet, Faults> {
 pub struct RuleReader {
     options: Options,
     /// The texts of the last set without a fault, by name.
-    read: HashMap<PathBuf, Read>,
+    read: HashMap<PathBuf, LoadedText>,
 }
 
 /// The contents of one text.
 #[derive(Clone, Debug)]
-struct Read {
+struct LoadedText {
     /// Digest of the text.
     sha256: [u8; 32],
     domain: DomainSpec,
@@ -119,7 +119,7 @@ impl RuleReader {
                 None => of_file(file, &options, lists),
             };
             if let Some(domain) = domain.clone().filter(|_| notes.faults.is_empty()) {
-                read.insert(file.name.clone(), Read { sha256, domain, notes: notes.clone() });
+                read.insert(file.name.clone(), LoadedText { sha256, domain, notes: notes.clone() });
             }
             (domain, notes)
         })

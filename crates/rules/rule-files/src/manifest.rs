@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use crate::rule_file::{RuleFile, is_rules_name};
-use crate::yaml_tree::{Key, Kind, Map, Node, Scalar, parse};
+use crate::yaml_tree::{Kind, Map, Scalar, YamlKey, YamlNode, parse};
 
 /// The rule files in the ConfigMaps of a manifest. `None` if the text is not a manifest, or has none.
 ///
@@ -46,7 +46,7 @@ pub(crate) fn kind_of(map: &Map) -> Option<&str> {
     text_of(map, "kind")
 }
 
-fn config_map(root: &Node) -> Option<&Map> {
+fn config_map(root: &YamlNode) -> Option<&Map> {
     let Kind::Map(root) = &root.kind else { return None };
     if kind_of(root)? != "ConfigMap" {
         return None;
@@ -57,7 +57,7 @@ fn config_map(root: &Node) -> Option<&Map> {
     }
 }
 
-fn entry<'a>(map: &'a Map, name: &str) -> Option<&'a Node> {
+fn entry<'a>(map: &'a Map, name: &str) -> Option<&'a YamlNode> {
     map.entries.iter().find(|(key, _)| key.text == name).map(|(_, node)| &**node)
 }
 
@@ -88,7 +88,7 @@ fn documents(lines: &[&str]) -> Vec<(usize, usize)> {
 
 /// The file that a key of `data` is. `lines` are those of the manifest up to the end of its document, which
 /// begins at `first`.
-fn file_of(name: &Path, key: &Key, scalar: &Scalar, first: usize, lines: &[&str]) -> RuleFile {
+fn file_of(name: &Path, key: &YamlKey, scalar: &Scalar, first: usize, lines: &[&str]) -> RuleFile {
     let listed = name.with_file_name(&key.text);
     let is_list = RuleFile { name: listed.clone(), text: String::new() }.is_list();
     if is_list {

@@ -27,7 +27,7 @@ pub(crate) use notes::Notes;
 pub(crate) use warnings::Warnings;
 
 use crate::manifest;
-use crate::yaml_tree::{self, Kind, Node, Pos};
+use crate::yaml_tree::{self, Kind, Pos, YamlNode};
 use known_keys::Section;
 use path::Path;
 use reader::Reader;
@@ -67,7 +67,7 @@ pub(crate) fn file(
 }
 
 impl Reader<'_> {
-    fn root(&mut self, root: &Node) -> Option<DomainSpec> {
+    fn root(&mut self, root: &YamlNode) -> Option<DomainSpec> {
         let path = Path::ROOT;
         if let Kind::Map(map) = &root.kind
             && let Some(kind) = manifest::kind_of(map)

@@ -37,7 +37,7 @@ impl Pos {
 
 /// A node and its place.
 #[derive(Debug)]
-pub(crate) struct Node {
+pub(crate) struct YamlNode {
     pub(crate) pos: Pos,
     pub(crate) kind: Kind,
     /// Nodes in this one, itself included, aliases written out.
@@ -48,7 +48,7 @@ pub(crate) struct Node {
 #[derive(Debug)]
 pub(crate) enum Kind {
     Scalar(Scalar),
-    List(Vec<Arc<Node>>),
+    List(Vec<Arc<YamlNode>>),
     Map(Map),
     /// A placeholder for something that is already reported.
     Broken,
@@ -70,16 +70,16 @@ impl Scalar {
 /// The entries of a map in the order of the file, each key once.
 #[derive(Debug, Default)]
 pub(crate) struct Map {
-    pub(crate) entries: Vec<(Key, Arc<Node>)>,
+    pub(crate) entries: Vec<(YamlKey, Arc<YamlNode>)>,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Key {
+pub(crate) struct YamlKey {
     pub(crate) pos: Pos,
     pub(crate) text: String,
 }
 
-impl Node {
+impl YamlNode {
     fn new(pos: Pos, kind: Kind) -> Self {
         let (size, depth) = match &kind {
             Kind::Scalar(_) | Kind::Broken => (1, 1),
@@ -94,7 +94,7 @@ impl Node {
     }
 }
 
-fn measure<'a>(children: impl Iterator<Item = &'a Arc<Node>>) -> (usize, usize) {
+fn measure<'a>(children: impl Iterator<Item = &'a Arc<YamlNode>>) -> (usize, usize) {
     children
         .fold((1, 1), |(size, depth), child| (size.saturating_add(child.size), depth.max(child.depth + 1)))
 }
@@ -103,7 +103,7 @@ fn measure<'a>(children: impl Iterator<Item = &'a Arc<Node>>) -> (usize, usize) 
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
     /// `None` if the text has no document or is not YAML.
-    pub(crate) root: Option<Arc<Node>>,
+    pub(crate) root: Option<Arc<YamlNode>>,
     pub(crate) faults: Vec<(Pos, String)>,
     pub(crate) warnings: Vec<(Pos, String)>,
 }
@@ -163,19 +163,19 @@ fn syntax_message(text: &str, pos: Pos, error: &granit_parser::ScanError) -> Str
 }
 
 /// An open list or map.
-struct Open {
+struct OpenCollection {
     pos: Pos,
     anchor: usize,
     kind: OpenKind,
 }
 
 enum OpenKind {
-    List(Vec<Arc<Node>>),
-    Map { map: Map, seen: HashMap<String, usize>, merges: Vec<Arc<Node>>, key: Option<PendingKey> },
+    List(Vec<Arc<YamlNode>>),
+    Map { map: Map, seen: HashMap<String, usize>, merges: Vec<Arc<YamlNode>>, key: Option<PendingKey> },
 }
 
 enum PendingKey {
-    Named(Key),
+    Named(YamlKey),
     Merge,
     /// An invalid key, already reported; its value is dropped.
     Dropped,
@@ -184,8 +184,8 @@ enum PendingKey {
 #[derive(Default)]
 struct Builder {
     tree: Tree,
-    open: Vec<Open>,
-    anchors: HashMap<usize, Arc<Node>>,
+    open: Vec<OpenCollection>,
+    anchors: HashMap<usize, Arc<YamlNode>>,
     placed: usize,
 }
 
@@ -197,15 +197,15 @@ impl Builder {
             Event::Scalar(text, style, anchor, tag) => {
                 let quoted = style != ScalarStyle::Plain || tag.as_deref().is_some_and(is_text);
                 let scalar = Scalar { text: text.into_owned(), quoted };
-                return self.finish(Node::new(pos, Kind::Scalar(scalar)), anchor);
+                return self.finish(YamlNode::new(pos, Kind::Scalar(scalar)), anchor);
             }
             Event::SequenceStart(_, anchor, _) => {
-                return self.start(Open { pos, anchor, kind: OpenKind::List(Vec::new()) });
+                return self.start(OpenCollection { pos, anchor, kind: OpenKind::List(Vec::new()) });
             }
             Event::MappingStart(_, anchor, _) => {
                 let (map, seen) = Default::default();
                 let kind = OpenKind::Map { map, seen, merges: Vec::new(), key: None };
-                return self.start(Open { pos, anchor, kind });
+                return self.start(OpenCollection { pos, anchor, kind });
             }
             Event::SequenceEnd | Event::MappingEnd => {
                 if let Some(open) = self.open.pop() {
@@ -219,7 +219,7 @@ impl Builder {
                             Kind::Map(map)
                         }
                     };
-                    return self.finish(Node::new(open.pos, kind), open.anchor);
+                    return self.finish(YamlNode::new(open.pos, kind), open.anchor);
                 }
             }
             Event::Alias(id) => {
@@ -228,21 +228,21 @@ impl Builder {
                     return self.place(node);
                 }
                 self.fault(pos, "an alias inside its own anchor never ends; write the value out".to_owned());
-                return self.place(Arc::new(Node::new(pos, Kind::Broken)));
+                return self.place(Arc::new(YamlNode::new(pos, Kind::Broken)));
             }
             Event::UnresolvedAlias(name) => {
                 self.fault(pos, {
                     let name = clip(&name);
                     format!("*{name} has no anchor &{name} before it; define one or write the value out")
                 });
-                return self.place(Arc::new(Node::new(pos, Kind::Broken)));
+                return self.place(Arc::new(YamlNode::new(pos, Kind::Broken)));
             }
             _ => {}
         }
         Flow::Continue(())
     }
 
-    fn start(&mut self, open: Open) -> Flow {
+    fn start(&mut self, open: OpenCollection) -> Flow {
         if self.open.len() >= MAX_DEPTH {
             self.fault(open.pos, format!("lists and maps nest deeper than {MAX_DEPTH}; flatten them"));
             return Flow::Break(());
@@ -251,7 +251,7 @@ impl Builder {
         Flow::Continue(())
     }
 
-    fn finish(&mut self, node: Node, anchor: usize) -> Flow {
+    fn finish(&mut self, node: YamlNode, anchor: usize) -> Flow {
         let node = Arc::new(node);
         if anchor != 0 {
             self.anchors.insert(anchor, Arc::clone(&node));
@@ -260,7 +260,7 @@ impl Builder {
     }
 
     /// Puts a finished node where it belongs.
-    fn place(&mut self, node: Arc<Node>) -> Flow {
+    fn place(&mut self, node: Arc<YamlNode>) -> Flow {
         self.placed += 1;
         // Aliases count with all that they stand for, so that a small file cannot expand without bound.
         if node.size > MAX_NODES || self.placed > MAX_NODES {
@@ -283,7 +283,7 @@ impl Builder {
                     *key = Some(match &node.kind {
                         Kind::Scalar(scalar) if !scalar.quoted && scalar.text == "<<" => PendingKey::Merge,
                         Kind::Scalar(scalar) => {
-                            PendingKey::Named(Key { pos: node.pos, text: scalar.text.clone() })
+                            PendingKey::Named(YamlKey { pos: node.pos, text: scalar.text.clone() })
                         }
                         Kind::Broken => PendingKey::Dropped,
                         Kind::List(_) | Kind::Map(_) => {
@@ -316,10 +316,10 @@ impl Builder {
     }
 
     /// Adds the entries of `<<: *anchor` that the map does not have itself.
-    fn merge(&mut self, map: &mut Map, seen: &HashMap<String, usize>, merges: &[Arc<Node>]) -> Flow {
+    fn merge(&mut self, map: &mut Map, seen: &HashMap<String, usize>, merges: &[Arc<YamlNode>]) -> Flow {
         let mut added = std::collections::HashSet::new();
         for merged in merges {
-            let maps: &[Arc<Node>] = match &merged.kind {
+            let maps: &[Arc<YamlNode>] = match &merged.kind {
                 Kind::List(items) => items,
                 _ => std::slice::from_ref(merged),
             };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tollgate_policy::Place;
 
 use crate::fault::Fault;
-use crate::yaml_tree::{Kind, MAX_BYTES, Node, Pos, parse_within};
+use crate::yaml_tree::{Kind, MAX_BYTES, Pos, YamlNode, parse_within};
 
 /// A value and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,7 +74,7 @@ pub fn read_large_yaml(file: &Path, text: &str, max_bytes: usize) -> Result<Yaml
 }
 
 /// The tree is at most 128 deep.
-fn value_of(node: &Node, place: &impl Fn(Pos) -> Place, left: &mut usize) -> YamlValue {
+fn value_of(node: &YamlNode, place: &impl Fn(Pos) -> Place, left: &mut usize) -> YamlValue {
     *left = left.saturating_sub(1);
     let kind = match &node.kind {
         _ if *left == 0 => YamlKind::Null,

@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use crate::settings::{Kind, Setting};
+use crate::settings::{Setting, SettingKind};
 
 /// Presentation of the rows of one command as flags.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +36,7 @@ impl Flags<'_> {
             .chain(setting.envoy_compat.iter().map(ToString::to_string))
             .collect();
         let default = match setting.kind {
-            Kind::One if !setting.default.is_empty() => format!(" [default: {}]", setting.default),
+            SettingKind::One if !setting.default.is_empty() => format!(" [default: {}]", setting.default),
             _ => String::new(),
         };
         let without_prefix = setting.name.strip_prefix(self.prefix).filter(|_| !self.prefix.is_empty());
@@ -55,11 +55,11 @@ impl Flags<'_> {
         };
         match setting.kind {
             // Parsed only to say why it is rejected; see `Settings::read`.
-            Kind::Secret => arg.hide(true),
+            SettingKind::Secret => arg.hide(true),
             // The last one counts, so that a script can add to another's flags.
-            Kind::One => arg.action(ArgAction::Set).overrides_with(setting.name),
-            Kind::Many => arg.action(ArgAction::Append),
-            Kind::Switch => arg
+            SettingKind::One => arg.action(ArgAction::Set).overrides_with(setting.name),
+            SettingKind::Many => arg.action(ArgAction::Append),
+            SettingKind::Switch => arg
                 .num_args(0..=1)
                 .require_equals(true)
                 .default_missing_value("true")

@@ -16,7 +16,7 @@ use super::flags::Flags;
 use crate::banner::Banner;
 use crate::embedded::Embedded;
 use crate::ending::Ending;
-use crate::node::Node;
+use crate::node::ServerNode;
 use crate::node_control::Controlled;
 use crate::server::{BindError, Server};
 use crate::settings::{Fault, SETTINGS, Settings, Sources};
@@ -238,7 +238,7 @@ fn load_rules(settings: &Settings) -> Result<(Option<RuleSet>, Options), ServeEr
 }
 
 /// Fails if the store can be reached and must not be used.
-fn check_store(node: &Node) -> Result<(), ServeError> {
+fn check_store(node: &ServerNode) -> Result<(), ServeError> {
     let reasons = small_runtime()?.block_on(node.limiter.store().unusable_because());
     if reasons.is_empty() { Ok(()) } else { Err(ServeError::Store(lines(&reasons))) }
 }
@@ -246,7 +246,7 @@ fn check_store(node: &Node) -> Result<(), ServeError> {
 /// Serves until a signal, and prints the banner once every surface accepts connections.
 fn serve(
     server: Server,
-    node: &Node,
+    node: &ServerNode,
     traces: Option<Traces>,
     reported: Reported,
     (lines, out): (&[(&'static str, String)], &mut dyn Write),

@@ -9,7 +9,7 @@ use clap::{Arg, ArgMatches, Command, value_parser};
 use tollgate_human_text::{counted, with_causes};
 use tollgate_telemetry::LogQueue;
 
-use super::running::{Running, StartError, start};
+use super::running::{RunningControl, StartError, start};
 use super::users::{AuditCommand, UserCommand};
 use crate::command::flags::Flags;
 use crate::ending::Ending;
@@ -165,7 +165,11 @@ fn serve(process: &ControlProcess, out: &mut dyn Write) -> Result<(), ControlCom
     Ok(())
 }
 
-async fn until_a_signal(running: &mut Running, drain: Duration, out: &mut dyn Write) -> io::Result<()> {
+async fn until_a_signal(
+    running: &mut RunningControl,
+    drain: Duration,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let mut signals = Signals::new()?;
     banner(running, out)?;
     let reload = running.reloader();
@@ -185,7 +189,7 @@ async fn until_a_signal(running: &mut Running, drain: Duration, out: &mut dyn Wr
     Ok(())
 }
 
-fn banner(running: &Running, out: &mut dyn Write) -> io::Result<()> {
+fn banner(running: &RunningControl, out: &mut dyn Write) -> io::Result<()> {
     let banner = &running.banner;
     let mut text = format!("tollgate {} control plane\n", env!("CARGO_PKG_VERSION"));
     for (word, value) in banner.lines() {

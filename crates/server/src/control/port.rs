@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use tollgate_fleet_hub::{FleetService, PeerAddress};
 use tollgate_http_kit::HttpSurface;
-use tollgate_net::{Client, Surface, draining};
+use tollgate_net::{Peer, Surface, draining};
 use tollgate_shares::{Place, Places, Room, machine};
 use tower_service::Service as _;
 
@@ -51,10 +51,10 @@ impl Surface for Port {
     where
         IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        self.serve_client(io, Client::default(), drain)
+        self.serve_client(io, Peer::default(), drain)
     }
 
-    async fn serve_client<IO>(self: Arc<Self>, io: IO, client: Client, mut drain: watch::Receiver<bool>)
+    async fn serve_client<IO>(self: Arc<Self>, io: IO, client: Peer, mut drain: watch::Receiver<bool>)
     where
         IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -80,7 +80,7 @@ impl Surface for Port {
 
 impl Port {
     /// Serves the stream of a node. It has no end of its own, so a drain cuts it off: nodes connect anew.
-    async fn serve_node<IO>(&self, io: IO, client: Client, place: Place, mut drain: watch::Receiver<bool>)
+    async fn serve_node<IO>(&self, io: IO, client: Peer, place: Place, mut drain: watch::Receiver<bool>)
     where
         IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {

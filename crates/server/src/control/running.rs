@@ -96,7 +96,7 @@ pub(crate) enum StartError {
 
 /// A control plane on threads of its own. It is cut off when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Running {
+pub(crate) struct RunningControl {
     /// Lines for the start screen.
     pub(crate) banner: ControlBanner,
     /// Where a node in this process finds it: a port without TLS that only this machine reaches.
@@ -127,7 +127,7 @@ struct Opened {
 ///
 /// # Errors
 /// [`StartError`]; each says what to do.
-pub(crate) fn start(settings: &ControlSettings, for_own_node: bool) -> Result<Running, StartError> {
+pub(crate) fn start(settings: &ControlSettings, for_own_node: bool) -> Result<RunningControl, StartError> {
     tollgate_net::raise_descriptor_limit();
     let folder = settings.data_dir.display().to_string();
     let lock = lock(&settings.data_dir, &folder)?;
@@ -195,10 +195,10 @@ pub(crate) fn start(settings: &ControlSettings, for_own_node: bool) -> Result<Ru
     });
     accepts.recv().map_err(io::Error::other)??;
     let banner = ControlBanner { url, node_url, data_dir: folder, setup_code };
-    Ok(Running { banner, own_url, tls, drain, ended, runtime: Some(runtime), _lock: lock })
+    Ok(RunningControl { banner, own_url, tls, drain, ended, runtime: Some(runtime), _lock: lock })
 }
 
-impl Running {
+impl RunningControl {
     /// Reads the certificate again when it is called.
     pub(crate) fn reloader(&self) -> impl Fn() + use<> {
         let tls = self.tls.clone();
@@ -217,7 +217,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningControl {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();

@@ -91,7 +91,7 @@ enum AuditAction {
 }
 
 /// Result of checking the audit.
-enum Found {
+enum AuditCheck {
     Head(Option<(i64, String)>),
     Accepted(Option<Lost>, Option<Comparison>),
     Rows(Comparison, Recorded),
@@ -136,25 +136,27 @@ impl AuditCommand {
     pub(crate) fn run(self, folder: &Path, out: &mut dyn Write, talk: &mut dyn Write) -> io::Result<Ending> {
         let by = Claim::program("command line");
         let found = on_database(folder, async |control| match self.action {
-            AuditAction::Head => control.audit_head().await.map(Found::Head),
+            AuditAction::Head => control.audit_head().await.map(AuditCheck::Head),
             AuditAction::Compare => {
                 let rows = control.compare_rows(&by).await?;
-                Ok(Found::Rows(rows, control.recorded_edits().await?))
+                Ok(AuditCheck::Rows(rows, control.recorded_edits().await?))
             }
             AuditAction::Accept { reason } => accept(&control, &by, &reason).await,
             AuditAction::Verify { head } => {
                 let chain = control.verify_audit(&by, |_, _| ()).await?;
                 match head {
-                    Some((seq, hash)) if !control.audit_has(seq, &hash).await? => Ok(Found::NotThere(seq)),
-                    _ => Ok(Found::Chain(chain, control.recorded_edits().await?)),
+                    Some((seq, hash)) if !control.audit_has(seq, &hash).await? => {
+                        Ok(AuditCheck::NotThere(seq))
+                    }
+                    _ => Ok(AuditCheck::Chain(chain, control.recorded_edits().await?)),
                 }
             }
         })?;
         // An intact audit ends with yes, damage with no, and an audit that cannot be read is undecided.
         let (text, ending) = match found {
-            Ok(Found::Head(None)) => ("0:".to_owned(), Ending::Yes),
-            Ok(Found::Head(Some((seq, hash)))) => (format!("{seq}:{hash}"), Ending::Yes),
-            Ok(Found::Accepted(lost, edited)) => {
+            Ok(AuditCheck::Head(None)) => ("0:".to_owned(), Ending::Yes),
+            Ok(AuditCheck::Head(Some((seq, hash)))) => (format!("{seq}:{hash}"), Ending::Yes),
+            Ok(AuditCheck::Accepted(lost, edited)) => {
                 let lost = lost.map(|it| format!("accepted: {}", missing(it.found, it.seq)));
                 let edited = edited.map(|it| match it.differ {
                     0 => "accepted: edits by another program that the audit has recorded".to_owned(),
@@ -164,18 +166,18 @@ impl AuditCommand {
                 let nothing = "nothing to accept: no entry is missing, and no row was edited";
                 (if accepted.is_empty() { nothing.to_owned() } else { accepted.join("\n") }, Ending::Yes)
             }
-            Ok(Found::Rows(rows, edits)) => {
+            Ok(AuditCheck::Rows(rows, edits)) => {
                 let (text, ending) = compared(&rows);
                 recorded(text, ending, &edits)
             }
-            Ok(Found::Chain(Chain::Whole(entries), edits)) => {
+            Ok(AuditCheck::Chain(Chain::Whole(entries), edits)) => {
                 let whole = format!("whole: {entries} entries, each with the digest of the one before");
                 recorded(whole, Ending::Yes, &edits)
             }
-            Ok(Found::Chain(Chain::BrokenAt(entry), _)) => {
+            Ok(AuditCheck::Chain(Chain::BrokenAt(entry), _)) => {
                 (format!("broken at entry {entry}: it was changed, or it is missing"), Ending::No)
             }
-            Ok(Found::Chain(Chain::Cut(found, acknowledged), _)) => {
+            Ok(AuditCheck::Chain(Chain::Cut(found, acknowledged), _)) => {
                 let missing = missing(found, acknowledged);
                 (
                     format!(
@@ -185,7 +187,7 @@ impl AuditCommand {
                     Ending::No,
                 )
             }
-            Ok(Found::NotThere(seq)) => {
+            Ok(AuditCheck::NotThere(seq)) => {
                 (format!("entry {seq} is missing, or another one than that of --head"), Ending::No)
             }
             Err(error) => {
@@ -199,14 +201,14 @@ impl AuditCommand {
 }
 
 /// Accepts the entries that are missing and the rows that were edited, as far as there are any.
-async fn accept(control: &Control, by: &Claim, reason: &str) -> Result<Found, ControlError> {
+async fn accept(control: &Control, by: &Claim, reason: &str) -> Result<AuditCheck, ControlError> {
     let lost = match control.audit_lost() {
         Some(_) => Some(control.accept_lost(by, reason).await?),
         None => None,
     };
     match control.accept_edits(by, reason).await {
-        Ok(edited) => Ok(Found::Accepted(lost, Some(edited))),
-        Err(ControlError::NotFound { .. }) => Ok(Found::Accepted(lost, None)),
+        Ok(edited) => Ok(AuditCheck::Accepted(lost, Some(edited))),
+        Err(ControlError::NotFound { .. }) => Ok(AuditCheck::Accepted(lost, None)),
         Err(error) => Err(error),
     }
 }

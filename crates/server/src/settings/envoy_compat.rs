@@ -15,7 +15,7 @@ use super::control::NodeControl;
 use super::fault::Fault;
 use super::layer::{Given, Layer, Origin};
 use super::layers::Layers;
-use super::row::{Kind, Setting};
+use super::row::{Setting, SettingKind};
 use super::{rules, telemetry, tls};
 use crate::surfaces::grpc;
 pub(super) use env::Env;
@@ -164,7 +164,7 @@ fn reads_dot_files(env: &Env, table: &[&'static Setting], stronger: usize, layer
 /// The layer of `env`, for the settings of `table`.
 fn read(env: &Env, table: &[&'static Setting], faults: &mut Vec<Fault>, notes: &mut Vec<String>) -> Layer {
     let mut layer = Layer::default();
-    for setting in table.iter().filter(|setting| setting.kind != Kind::Many) {
+    for setting in table.iter().filter(|setting| setting.kind != SettingKind::Many) {
         if let [name] = setting.envoy_compat
             && !CONDITIONAL.contains(name)
             && let Some(value) = env.given(name)

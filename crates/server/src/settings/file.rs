@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::fault::Fault;
 use super::layer::{Given, Layer, Origin};
-use super::row::{Kind, Setting};
+use super::row::{Setting, SettingKind};
 
 /// Reads `text` of the file at `path`; errors go to `faults`, and doubts to `notes`.
 pub(super) fn read(
@@ -31,7 +31,7 @@ pub(super) fn read(
             faults.push(Fault::unknown(place, &entry.name, table.iter().map(|setting| setting.key())));
             continue;
         };
-        if setting.kind != Kind::Many && entry.values.len() > 1 {
+        if setting.kind != SettingKind::Many && entry.values.len() > 1 {
             faults.push(Fault::new(place, "takes one value; write it without a list"));
             continue;
         }

@@ -11,7 +11,7 @@ use super::envoy_compat::{self, Env};
 use super::fault::Fault;
 use super::layer::{Given, Layer, Origin};
 use super::layers::Layers;
-use super::row::{Kind, Setting};
+use super::row::{Setting, SettingKind};
 use super::{file, kubernetes};
 
 /// Variables whose names begin so are Tollgate's own.
@@ -69,7 +69,7 @@ fn flags(sources: &Sources, table: &[&'static Setting], faults: &mut Vec<Fault>)
     for setting in table {
         let Some(values) = sources.flags.get(setting.name) else { continue };
         let origin = Origin::Flag(setting.name.strip_prefix(sources.prefix).unwrap_or(setting.name));
-        if setting.kind == Kind::Secret {
+        if setting.kind == SettingKind::Secret {
             // Everyone on the machine can read a command line.
             let what =
                 format!("would be visible in `ps`; set {}, or give --{}-file", setting.env(), setting.name);
@@ -120,11 +120,13 @@ fn own_env(
             continue;
         };
         match setting.kind {
-            Kind::Many => {
+            SettingKind::Many => {
                 let parts = value.split(':').filter(|part| !part.is_empty());
                 layer.set(setting, parts.map(|part| Given::env(part, name)));
             }
-            Kind::One | Kind::Switch | Kind::Secret => layer.set(setting, [Given::env(value, name)]),
+            SettingKind::One | SettingKind::Switch | SettingKind::Secret => {
+                layer.set(setting, [Given::env(value, name)])
+            }
         }
     }
     layer

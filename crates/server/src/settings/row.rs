@@ -9,7 +9,7 @@ use super::secret::{Secret, secret};
 
 /// Number of values that a setting takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum SettingKind {
     One,
     /// Any number of values: a repeated flag, a list in the file, separated by `:` in the environment.
     Many,
@@ -69,7 +69,7 @@ pub struct Setting {
     /// The flag, without its two dashes.
     pub name: &'static str,
     /// Number of values that the setting takes.
-    pub kind: Kind,
+    pub kind: SettingKind,
     /// Placeholder of the value in help.
     pub value: &'static str,
     /// Possible values, if there are only a few; shells complete these.
@@ -131,7 +131,7 @@ impl<T> Row<T> {
         default: &'static str,
         parse: Parse<T>,
     ) -> Self {
-        Self { setting: Setting { default, ..setting(name, Kind::One, value) }, parse }
+        Self { setting: Setting { default, ..setting(name, SettingKind::One, value) }, parse }
     }
 
     /// The same row with another name of its flag.
@@ -162,7 +162,7 @@ impl<T> Row<T> {
 impl Row<bool> {
     /// A switch, which is off by default.
     pub(crate) const fn switch(name: &'static str) -> Self {
-        let setting = Setting { default: "false", ..setting(name, Kind::Switch, "BOOL") };
+        let setting = Setting { default: "false", ..setting(name, SettingKind::Switch, "BOOL") };
         Self { setting, parse: parse::switch }
     }
 }
@@ -170,12 +170,12 @@ impl Row<bool> {
 impl<T> OptionalRow<T> {
     /// A row with a value called `value` in help.
     pub(crate) const fn new(name: &'static str, value: &'static str, parse: Parse<T>) -> Self {
-        Self { setting: setting(name, Kind::One, value), parse }
+        Self { setting: setting(name, SettingKind::One, value), parse }
     }
 
     /// A row that may be given several times.
     pub(crate) const fn many(name: &'static str, value: &'static str, parse: Parse<T>) -> Self {
-        Self { setting: setting(name, Kind::Many, value), parse }
+        Self { setting: setting(name, SettingKind::Many, value), parse }
     }
 
     /// The same row under a heading, with its help.
@@ -194,11 +194,11 @@ impl<T> OptionalRow<T> {
 impl OptionalRow<Secret> {
     /// A secret, which has no flag.
     pub(crate) const fn secret(name: &'static str) -> Self {
-        Self { setting: setting(name, Kind::Secret, "SECRET"), parse: secret }
+        Self { setting: setting(name, SettingKind::Secret, "SECRET"), parse: secret }
     }
 }
 
-const fn setting(name: &'static str, kind: Kind, value: &'static str) -> Setting {
+const fn setting(name: &'static str, kind: SettingKind, value: &'static str) -> Setting {
     Setting {
         name,
         kind,

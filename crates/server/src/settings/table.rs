@@ -4,14 +4,14 @@ use std::sync::LazyLock;
 
 use super::row::Setting;
 use super::{control, decisions, envoy_compat, rules, serving, store, telemetry, tls};
-use crate::surface::Kind;
+use crate::surface::SurfaceKind;
 use crate::surfaces;
 
 /// Every setting, in the order of the help text.
 pub static SETTINGS: LazyLock<Vec<&'static Setting>> = LazyLock::new(|| table(&surfaces::ALL));
 
 /// Every setting of a server with these surfaces.
-pub(crate) fn table(surfaces: &[&'static Kind]) -> Vec<&'static Setting> {
+pub(crate) fn table(surfaces: &[&'static SurfaceKind]) -> Vec<&'static Setting> {
     let common = [
         rules::ROWS,
         control::ROWS,

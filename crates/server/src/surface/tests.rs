@@ -19,7 +19,7 @@ rows! {
     GREETING: Row<String> = Row::new("toy-greeting", "TEXT", "hello", parse::any).help(Where, "What it sends");
 }
 
-static TOY: Kind = Kind {
+static TOY: SurfaceKind = SurfaceKind {
     listen: &LISTEN,
     rows: ROWS,
     read: |layers| Arc::new(ToySettings { greeting: layers.one(&GREETING) }),
@@ -31,7 +31,7 @@ struct ToySettings {
 }
 
 impl Mount for ToySettings {
-    fn mount(&self, process: &Process<'_>) -> Mounted {
+    fn mount(&self, process: &MountContext<'_>) -> Mounted {
         let toy = Arc::new(Toy(self.greeting.clone()));
         let acceptors = (0..process.serving.workers).map(|_| Acceptor::of(Arc::clone(&toy))).collect();
         Mounted { acceptors, metrics: None }

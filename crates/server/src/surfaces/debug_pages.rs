@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
-use tollgate_http_api::{DebugPages, Node};
+use tollgate_http_api::{DebugPages, NodeStatus};
 use tollgate_http_kit::{HttpSurface, SurfaceSettings};
 
 use crate::acceptor::Acceptor;
 use crate::settings::parse::{self, Listen};
 use crate::settings::row::Heading::Listen as Where;
 use crate::settings::row::{Row, rows};
-use crate::surface::{Kind, Mount, Mounted, Process};
+use crate::surface::{Mount, MountContext, Mounted, SurfaceKind};
 
 rows! {
     /// The rows of this surface.
@@ -21,18 +21,19 @@ rows! {
                       every client that can connect; with its environment, 0.0.0.0:6070");
 }
 
-pub(crate) static KIND: Kind = Kind { listen: &LISTEN, rows: ROWS, read: |_| Arc::new(DebugPagesSettings) };
+pub(crate) static KIND: SurfaceKind =
+    SurfaceKind { listen: &LISTEN, rows: ROWS, read: |_| Arc::new(DebugPagesSettings) };
 
 /// The debug pages have no settings but their address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DebugPagesSettings;
 
 impl Mount for DebugPagesSettings {
-    fn mount(&self, process: &Process<'_>) -> Mounted {
+    fn mount(&self, process: &MountContext<'_>) -> Mounted {
         let settings = bounds(process);
         let shared = Arc::new(settings.shared());
         let acceptor = |_| {
-            let node = Arc::clone(process.node) as Arc<dyn Node>;
+            let node = Arc::clone(process.node) as Arc<dyn NodeStatus>;
             let pages = DebugPages::new(Arc::clone(&process.node.limiter), node);
             Acceptor::of(Arc::new(HttpSurface::sharing(pages, settings.clone(), Arc::clone(&shared))))
         };
@@ -53,7 +54,7 @@ impl Mount for DebugPagesSettings {
 }
 
 /// The bounds of a port that serves pages, and no client in a hurry.
-pub(super) fn bounds(process: &Process<'_>) -> SurfaceSettings {
+pub(super) fn bounds(process: &MountContext<'_>) -> SurfaceSettings {
     SurfaceSettings {
         header_timeout: process.serving.request_timeout,
         body_timeout: process.serving.request_timeout,

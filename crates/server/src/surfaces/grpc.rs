@@ -16,7 +16,7 @@ use crate::settings::layers::Layers;
 use crate::settings::parse::{self, Listen};
 use crate::settings::row::Heading::{Guard, Listen as Where};
 use crate::settings::row::{OptionalRow, Row, rows};
-use crate::surface::{Kind, Mount, Mounted, Process};
+use crate::surface::{Mount, MountContext, Mounted, SurfaceKind};
 
 rows! {
     /// The rows of this surface.
@@ -45,8 +45,8 @@ rows! {
                       alternative names; needs --grpc-client-ca");
 }
 
-pub(crate) static KIND: Kind =
-    Kind { listen: &LISTEN, rows: ROWS, read: |layers| Arc::new(GrpcSettings::read(layers)) };
+pub(crate) static KIND: SurfaceKind =
+    SurfaceKind { listen: &LISTEN, rows: ROWS, read: |layers| Arc::new(GrpcSettings::read(layers)) };
 
 /// Settings of the gRPC surface.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,7 +84,7 @@ impl GrpcSettings {
 }
 
 impl Mount for GrpcSettings {
-    fn mount(&self, process: &Process<'_>) -> Mounted {
+    fn mount(&self, process: &MountContext<'_>) -> Mounted {
         let limits = Limits {
             max_connection_age: self.max_connection_age.unwrap_or(Duration::MAX),
             max_connection_age_grace: self.max_connection_age_grace,
@@ -118,11 +118,11 @@ impl Mount for GrpcSettings {
 }
 
 /// Envoy's service, which the HTTP surface offers as JSON too.
-pub(super) fn service(process: &Process<'_>, limits: Limits) -> Arc<RateLimitService<AnyStore>> {
+pub(super) fn service(process: &MountContext<'_>, limits: Limits) -> Arc<RateLimitService<AnyStore>> {
     Arc::new(unshared(process, limits))
 }
 
-fn unshared(process: &Process<'_>, limits: Limits) -> RateLimitService<AnyStore> {
+fn unshared(process: &MountContext<'_>, limits: Limits) -> RateLimitService<AnyStore> {
     let node = process.node;
     let limiter = Arc::clone(&node.limiter);
     let clock = Arc::clone(&node.clock);

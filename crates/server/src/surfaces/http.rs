@@ -9,7 +9,7 @@ use prometheus_client::encoding::DescriptorEncoder;
 use serde_json::json;
 use tollgate_envoy_rls::Limits;
 use tollgate_headers::{Style, UnknownStyle};
-use tollgate_http_api::{HttpApi, HttpSettings as ApiSettings, Node};
+use tollgate_http_api::{HttpApi, HttpSettings as ApiSettings, NodeStatus};
 use tollgate_http_kit::{AdminAccess, HttpSurface, Shared, SurfaceSettings, Token};
 use tollgate_net::Address;
 use tollgate_policy::Policy;
@@ -24,7 +24,7 @@ use crate::settings::row::Heading::{Answers, Guard, Listen as Where};
 use crate::settings::row::{OptionalRow, Row, rows};
 use crate::settings::secret::{Secret, secret_file};
 use crate::shell;
-use crate::surface::{Kind, Mount, Mounted, Process};
+use crate::surface::{Mount, MountContext, Mounted, SurfaceKind};
 
 rows! {
     /// The rows of this surface.
@@ -49,8 +49,8 @@ rows! {
                         `draft-07` or `draft-11` (RateLimit of the IETF), or both as `legacy,draft-11`");
 }
 
-pub(crate) static KIND: Kind =
-    Kind { listen: &LISTEN, rows: ROWS, read: |layers| Arc::new(HttpSettings::read(layers)) };
+pub(crate) static KIND: SurfaceKind =
+    SurfaceKind { listen: &LISTEN, rows: ROWS, read: |layers| Arc::new(HttpSettings::read(layers)) };
 
 /// Fields of a request. A proxy passes on as many as its clients send.
 const MOST_FIELDS: usize = 24_000;
@@ -85,7 +85,7 @@ impl HttpSettings {
         }
     }
 
-    fn of_api(&self, process: &Process<'_>) -> ApiSettings {
+    fn of_api(&self, process: &MountContext<'_>) -> ApiSettings {
         let serving = process.serving;
         ApiSettings {
             style: self.headers,
@@ -96,7 +96,7 @@ impl HttpSettings {
         }
     }
 
-    fn of_surface(&self, process: &Process<'_>) -> SurfaceSettings {
+    fn of_surface(&self, process: &MountContext<'_>) -> SurfaceSettings {
         let token = self.admin_token.as_ref().and_then(|secret| Token::new(secret.reveal()));
         let is_loopback = process.address.is_some_and(Address::is_local);
         let request_timeout = process.serving.request_timeout;
@@ -115,13 +115,13 @@ impl HttpSettings {
 }
 
 impl Mount for HttpSettings {
-    fn mount(&self, process: &Process<'_>) -> Mounted {
+    fn mount(&self, process: &MountContext<'_>) -> Mounted {
         let settings = self.of_surface(process);
         let shared = Arc::new(settings.shared());
         let api = |_| {
             let limiter = Arc::clone(&process.node.limiter);
             let clock = Arc::clone(&process.node.clock);
-            let node = Arc::clone(process.node) as Arc<dyn Node>;
+            let node = Arc::clone(process.node) as Arc<dyn NodeStatus>;
             let envoy = grpc::service(process, Limits::default()).over_http(self.headers);
             let api = HttpApi::new(limiter, clock, node, Arc::new(envoy), self.of_api(process));
             Acceptor::of(Arc::new(HttpSurface::sharing(api, settings.clone(), Arc::clone(&shared))))

@@ -10,7 +10,7 @@ use crate::acceptor::Acceptor;
 use crate::settings::parse::{self, Listen};
 use crate::settings::row::Heading::Listen as Where;
 use crate::settings::row::{Row, rows};
-use crate::surface::{Kind, Mount, Mounted, Process};
+use crate::surface::{Mount, MountContext, Mounted, SurfaceKind};
 
 rows! {
     /// The rows of this surface.
@@ -23,7 +23,7 @@ rows! {
         .help(Where, "Path of the metrics on that port");
 }
 
-pub(crate) static KIND: Kind = Kind {
+pub(crate) static KIND: SurfaceKind = SurfaceKind {
     listen: &LISTEN,
     rows: ROWS,
     read: |layers| Arc::new(MetricsSettings { path: layers.one(&PATH) }),
@@ -46,7 +46,7 @@ pub struct MetricsSettings {
 }
 
 impl Mount for MetricsSettings {
-    fn mount(&self, process: &Process<'_>) -> Mounted {
+    fn mount(&self, process: &MountContext<'_>) -> Mounted {
         let settings = bounds(process);
         let shared = Arc::new(settings.shared());
         let acceptor = |_| {

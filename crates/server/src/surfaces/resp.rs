@@ -16,7 +16,7 @@ use crate::settings::parse::{self, Listen};
 use crate::settings::row::Heading::{Guard, Listen as Where};
 use crate::settings::row::{OptionalRow, Row, rows};
 use crate::settings::secret::{Secret, secret_file};
-use crate::surface::{Kind, Mount, Mounted, Process};
+use crate::surface::{Mount, MountContext, Mounted, SurfaceKind};
 
 rows! {
     /// The rows of this surface.
@@ -32,8 +32,8 @@ rows! {
         .help(Guard, "File whose only line is the password of the Redis protocol; TOLLGATE_RESP_PASSWORD sets it directly");
 }
 
-pub(crate) static KIND: Kind =
-    Kind { listen: &LISTEN, rows: ROWS, read: |layers| Arc::new(RespSettings::read(layers)) };
+pub(crate) static KIND: SurfaceKind =
+    SurfaceKind { listen: &LISTEN, rows: ROWS, read: |layers| Arc::new(RespSettings::read(layers)) };
 
 /// Settings of the Redis protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl RespSettings {
 }
 
 impl Mount for RespSettings {
-    fn mount(&self, process: &Process<'_>) -> Mounted {
+    fn mount(&self, process: &MountContext<'_>) -> Mounted {
         let node = process.node;
         let serving = process.serving;
         if process.address.is_some() && matches!(node.limiter.store(), AnyStore::Memcache { .. }) {

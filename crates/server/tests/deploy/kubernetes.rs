@@ -328,7 +328,7 @@ fn nodes_of_a_control_plane_differ_only_in_where_their_rules_come_from() {
 }
 
 /// A container of ours as it starts here: with other addresses and paths, each as `(there, here)`.
-fn started(container: &Value, here: &[(String, String)], more: &[(&str, &str)]) -> Running {
+fn started(container: &Value, here: &[(String, String)], more: &[(&str, &str)]) -> ReadyProcess {
     let translated =
         |text: &str| here.iter().fold(text.to_owned(), |text, (there, here)| text.replace(there, here));
     let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
@@ -339,7 +339,7 @@ fn started(container: &Value, here: &[(String, String)], more: &[(&str, &str)]) 
             command.env(name, translated(value));
         }
     }
-    Running::start(command.envs(more.iter().copied()))
+    ReadyProcess::start(command.envs(more.iter().copied()))
 }
 
 /// Ports of this machine instead of those of a pod.

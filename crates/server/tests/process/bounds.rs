@@ -6,7 +6,7 @@ use super::*;
 fn bodies_that_do_not_arrive_have_one_bound_over_all_workers() {
     const HALF: usize = 30_000;
     let folder = rules(RULES);
-    let server = Server::start(folder.path(), &["--workers", "4", "--max-buffered", "64KiB"]);
+    let server = ServerProcess::start(folder.path(), &["--workers", "4", "--max-buffered", "64KiB"]);
     let head = "POST /v1/check HTTP/1.1\r\nhost: t\r\ncontent-length: 60000\r\n\r\n";
     // 64 KiB hold two of 30,000 bytes.
     let mut held = Vec::new();
@@ -41,7 +41,7 @@ fn bodies_that_do_not_arrive_have_one_bound_over_all_workers() {
 #[test]
 fn the_process_and_its_build_are_in_the_metrics() {
     let folder = rules(RULES);
-    let server = Server::start(folder.path(), &["--workers", "3"]);
+    let server = ServerProcess::start(folder.path(), &["--workers", "3"]);
     let (_, metrics) = server.get("/metrics");
     let build = format!("tollgate_build_info{{version=\"{}\",arch=\"", env!("CARGO_PKG_VERSION"));
     assert!(metrics.contains(&build), "{metrics}");
@@ -70,7 +70,7 @@ fn short_secrets_are_warned_of_and_guesses_are_logged_and_counted() {
     command.args(["--drain-delay", "0", "--rules"]).arg(folder.path());
     command
         .envs([("TOLLGATE_ADMIN_TOKEN", "fifteen-letters"), ("TOLLGATE_RESP_PASSWORD", "sixteen-letters!")]);
-    let server = Server::of(command);
+    let server = ServerProcess::of(command);
     let guess = "GET /v1/rules HTTP/1.1\r\nhost: t\r\nconnection: close\r\nauthorization: Bearer";
     assert_eq!(ask(server.http(), &format!("{guess} wrong\r\n\r\n")).0, 401);
     assert_eq!(ask(server.http(), &format!("{guess} fifteen-letters\r\n\r\n")).0, 200);

@@ -13,7 +13,7 @@ descriptors:
 #[test]
 fn no_client_computes_a_negative_use_on_any_surface() {
     let folder = rules(BUCKET);
-    let server = Server::start(folder.path(), &["--headers", "legacy,draft-11"]);
+    let server = ServerProcess::start(folder.path(), &["--headers", "legacy,draft-11"]);
     let resp: SocketAddr = server.says("resp").and_then(|text| text.parse().ok()).expect("an address");
     let mut resp = connect(resp);
     let of = |user: &str| {

@@ -40,12 +40,12 @@ fn container(program: &std::path::Path, args: &[String], rules: &str, more: &[(&
     command
 }
 
-fn address_of(server: &Server, surface: &str) -> SocketAddr {
+fn address_of(server: &ServerProcess, surface: &str) -> SocketAddr {
     server.says(surface).and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("no {surface}"))
 }
 
 /// Ends `server`, and returns all that it has logged.
-fn log_of(server: Server) -> String {
+fn log_of(server: ServerProcess) -> String {
     server.signal("TERM");
     server.ended().1
 }
@@ -71,7 +71,7 @@ fn the_image_serves_every_port_that_it_exposes_and_is_healthy_while_it_is_ready(
     let tollgate = std::path::Path::new(env!("CARGO_BIN_EXE_tollgate"));
     let mut command = container(tollgate, &args, &here, &[("TOLLGATE_RESP", "127.0.0.1:0")]);
     command.env("TOLLGATE_LOG_FORMAT", "json");
-    let server = Server::of(command);
+    let server = ServerProcess::of(command);
     for surface in ["grpc", "http"] {
         assert!(address_of(&server, surface).ip().is_unspecified(), "{surface}");
     }
@@ -152,11 +152,12 @@ fn the_image_started_as_ratelimit_reads_its_variables_and_says_which_count() {
     ];
     // Compose gives the entry point the name as an argument.
     let tollgate = std::path::Path::new(env!("CARGO_BIN_EXE_tollgate"));
-    let by_argument = Server::of(container(tollgate, &["/bin/ratelimit".to_owned()], "/nowhere/rules", &env));
+    let by_argument =
+        ServerProcess::of(container(tollgate, &["/bin/ratelimit".to_owned()], "/nowhere/rules", &env));
     assert!(address_of(&by_argument, "debug-pages").ip().is_unspecified());
     drop(by_argument);
     // The folder of the image's own default is not there.
-    let server = Server::of(container(&bin, &[], "/nowhere/rules", &env));
+    let server = ServerProcess::of(container(&bin, &[], "/nowhere/rules", &env));
     for surface in ["grpc", "http", "debug-pages", "metrics"] {
         assert!(address_of(&server, surface).ip().is_unspecified(), "{surface}");
     }
@@ -168,7 +169,7 @@ fn the_image_started_as_ratelimit_reads_its_variables_and_says_which_count() {
 
     // With a flag for the rules the variables do not count, and the log does not say that they do.
     let flag = format!("--rules={}", config.display());
-    let server = Server::of(container(&bin, &[flag], "/nowhere/rules", &env));
+    let server = ServerProcess::of(container(&bin, &[flag], "/nowhere/rules", &env));
     let log = log_of(server);
     assert!(log.contains("RUNTIME_ROOT, RUNTIME_SUBDIRECTORY: no effect: --rules overrides it"), "{log}");
     assert!(log.contains("names=\"DEBUG_PORT, GRPC_PORT, PORT, PROMETHEUS_ADDR, USE_PROMETHEUS\""), "{log}");
@@ -181,9 +182,9 @@ fn a_health_check_reaches_unix_sockets_and_tls() {
     let (cert, key) =
         tollgate_testkit::certificates::Authority::new().issue("server", 2060).write(sockets.path());
     let address = format!("unix:{}", sockets.path().join("http").display());
-    let over_socket = Server::start(folder.path(), &["--http", &address]);
+    let over_socket = ServerProcess::start(folder.path(), &["--http", &address]);
     let [cert, key] = [cert, key].map(|path| path.display().to_string());
-    let over_tls = Server::start(folder.path(), &["--tls-cert", &cert, "--tls-key", &key]);
+    let over_tls = ServerProcess::start(folder.path(), &["--tls-cert", &cert, "--tls-key", &key]);
     let https = format!("https://{}", over_tls.http());
     for (args, want) in [
         (&[address.as_str()][..], Some(0)),

@@ -8,7 +8,7 @@ use super::*;
 #[test]
 fn sigterm_lets_a_call_finish_and_ends_with_exit_0() {
     let folder = rules(RULES);
-    let server = Server::start(folder.path(), &["--drain-delay", "60s"]);
+    let server = ServerProcess::start(folder.path(), &["--drain-delay", "60s"]);
     let mut stream = connect(server.http());
     let (first, rest) = ALICE.split_at(10);
     let head = "POST /json HTTP/1.1\r\nhost: t\r\nexpect: 100-continue\r\ncontent-length";
@@ -76,7 +76,7 @@ fn ask_until_closed(to: SocketAddr, asked: &AtomicU64) -> Result<(), String> {
 fn no_request_on_a_kept_connection_is_lost_when_the_server_ends() {
     let folder = rules(RULES);
     for delay in ["0", "300ms"] {
-        let server = Server::start(folder.path(), &["--drain-delay", delay, "--workers", "2"]);
+        let server = ServerProcess::start(folder.path(), &["--drain-delay", delay, "--workers", "2"]);
         let to = server.http();
         let asked = AtomicU64::new(0);
         std::thread::scope(|threads| {
@@ -166,7 +166,7 @@ fn pipelined_redis_commands_that_have_arrived_when_the_server_ends_are_answered(
     }
     let folder = rules(RULES);
     for delay in ["0", "0", "0", "0", "300ms"] {
-        let server = Server::start(folder.path(), &["--drain-delay", delay, "--workers", "2"]);
+        let server = ServerProcess::start(folder.path(), &["--drain-delay", delay, "--workers", "2"]);
         let to: SocketAddr = server.says("resp").and_then(|text| text.parse().ok()).expect("an address");
         let replied = AtomicU64::new(0);
         let is_ending = AtomicBool::new(false);
@@ -229,7 +229,7 @@ fn ctrl_c_at_a_terminal_skips_the_delay() {
 fn a_call_that_never_ends_holds_the_end_for_the_timeout_or_the_next_signal_only() {
     let folder = rules(RULES);
     for (timeout, signals) in [("100ms", 1), ("1h", 2)] {
-        let server = Server::start(folder.path(), &["--drain-timeout", timeout]);
+        let server = ServerProcess::start(folder.path(), &["--drain-timeout", timeout]);
         let mut stuck = connect(server.http());
         let head = "POST /json HTTP/1.1\r\nhost: t\r\nexpect: 100-continue\r\ncontent-length: 10\r\n\r\n";
         stuck.write_all(head.as_bytes()).expect("sent");
@@ -248,7 +248,7 @@ fn a_call_that_never_ends_holds_the_end_for_the_timeout_or_the_next_signal_only(
 #[test]
 fn a_connection_that_is_idle_does_not_hold_the_end() {
     let folder = rules(RULES);
-    let server = Server::start(folder.path(), &[]);
+    let server = ServerProcess::start(folder.path(), &[]);
     let mut idle = connect(server.http());
     idle.write_all(b"GET /healthz HTTP/1.1\r\nhost: t\r\n\r\n").expect("sent");
     idle.read_exact(&mut [0; 15]).expect("an answer"); // HTTP/1.1 200 OK

@@ -13,7 +13,7 @@ fn on_the_page(surface: &str) -> usize {
 }
 
 /// Bytes of physical memory that `server` has.
-fn resident(server: &Server) -> usize {
+fn resident(server: &ServerProcess) -> usize {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.child.id())).expect("Linux");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line");
     line.trim().strip_suffix(" kB").expect("a size").parse::<usize>().expect("a number") * 1024
@@ -62,7 +62,7 @@ fn used(to: SocketAddr, request: &[u8], end: &[u8]) -> TcpStream {
 #[test]
 fn an_idle_connection_costs_what_the_page_says() {
     let folder = rules(RULES);
-    let server = Server::start(folder.path(), &["--workers", "1"]);
+    let server = ServerProcess::start(folder.path(), &["--workers", "1"]);
     let at = |surface| server.says(surface).and_then(|text| text.parse().ok()).expect("an address");
     let grpc: SocketAddr = at("grpc");
     let http: SocketAddr = at("http");

@@ -19,7 +19,7 @@ fn no_call_on_a_kept_grpc_connection_is_lost_when_the_server_ends() {
     let folder = rules(RULES);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     for delay in ["0", "1h"] {
-        let server = Server::start(folder.path(), &["--drain-delay", delay, "--workers", "2"]);
+        let server = ServerProcess::start(folder.path(), &["--drain-delay", delay, "--workers", "2"]);
         let to: SocketAddr = server.says("grpc").and_then(|text| text.parse().ok()).expect("an address");
         let called = Arc::new(Called::default());
         let Called { answered, connections } = &*called;
@@ -58,7 +58,7 @@ fn no_call_on_a_kept_grpc_connection_is_lost_when_the_server_ends() {
 #[test]
 fn h2load_loses_no_call_when_the_server_ends() {
     let folder = rules(RULES);
-    let server = Server::start(folder.path(), &["--drain-delay", "1h", "--workers", "2"]);
+    let server = ServerProcess::start(folder.path(), &["--drain-delay", "1h", "--workers", "2"]);
     let body = folder.path().join("body");
     std::fs::write(&body, BOB).expect("written");
     let mut command = Command::new("h2load");

@@ -12,7 +12,7 @@ fn log(format: &str) -> String {
     let folder = rules(&format!(
         "domain: shop\ndescriptors:\n  - {{key: \"{key}\", rate_limit: {{unit: year, requests_per_unit: 1}}}}\n"
     ));
-    let server = Server::start(folder.path(), &["--log-format", format]);
+    let server = ServerProcess::start(folder.path(), &["--log-format", format]);
     let body = serde_json::json!({"domain": "shop", "descriptors": [[{"key": HOSTILE, "value": HOSTILE}]]});
     for outcome in ["admit", "deny"] {
         let (status, reply) = server.post("/v1/check", &body.to_string());

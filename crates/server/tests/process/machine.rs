@@ -8,7 +8,7 @@ use super::*;
 #[test]
 fn workers_and_the_backlog_of_their_sockets_are_those_of_the_settings() {
     let folder = rules(RULES);
-    let server = Server::start(folder.path(), &["--workers", "3", "--backlog", "77"]);
+    let server = ServerProcess::start(folder.path(), &["--workers", "3", "--backlog", "77"]);
     let port = format!("sport = :{}", server.http().port());
     let Ok(output) = Command::new("ss").args(["-Hltn", &port]).output() else {
         println!("SKIPPED the sockets of the workers: there is no ss");

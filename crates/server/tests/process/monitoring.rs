@@ -47,7 +47,7 @@ fn the_dashboard_and_the_alerts_know_every_metric_that_they_ask_for() {
     let [cert, key] = [cert, key].map(|path| path.display().to_string());
     // With all that has metrics of its own: a shared store, though none is running, and TLS.
     let with = ["--store", "redis://127.0.0.1:1", "--tls", "grpc", "--tls-cert", &cert, "--tls-key", &key];
-    let server = Server::start(folder.path(), &with);
+    let server = ServerProcess::start(folder.path(), &with);
     let (_, metrics) = server.get("/metrics");
     let known = series(&metrics);
     assert!(known.len() > 40, "{known:?}");
@@ -109,13 +109,13 @@ fn twenty_thousand_rules_make_a_page_of_metrics_as_large_as_their_use() {
         |nth| format!("  - {{key: k, value: v{nth}, rate_limit: {{unit: year, requests_per_unit: 1}}}}\n");
     let text = format!("domain: shop\ndescriptors:\n{}", (0..20_000).map(rule).collect::<String>());
     let folder = rules(&text);
-    let bytes_of = |server: &Server| {
+    let bytes_of = |server: &ServerProcess| {
         let (status, page) = server.get("/metrics");
         assert_eq!(status, 200);
         let of_rules = page.lines().filter(|line| line.contains("k=v") || line.contains("k_v")).count();
         (page.len(), of_rules)
     };
-    let server = Server::start(folder.path(), &[]);
+    let server = ServerProcess::start(folder.path(), &[]);
     let (idle, of_rules) = bytes_of(&server);
     assert!(idle < 64 << 10 && of_rules == 0, "{idle} bytes, {of_rules} series of rules");
     for nth in 0..20 {
@@ -127,6 +127,7 @@ fn twenty_thousand_rules_make_a_page_of_metrics_as_large_as_their_use() {
     assert!(used < idle + (40 << 10), "{used} bytes, {idle} before");
     drop(server);
     // All of them, up to the cap on series.
-    let server = Server::start(folder.path(), &["--metrics-detail", "all", "--metrics-max-rules", "500"]);
+    let server =
+        ServerProcess::start(folder.path(), &["--metrics-detail", "all", "--metrics-max-rules", "500"]);
     assert_eq!(bytes_of(&server).1, 500 * 11);
 }

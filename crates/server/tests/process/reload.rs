@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn sighup_puts_new_rules_into_force_and_keeps_the_count() {
     let folder = rules(RULES);
-    let server = Server::start(folder.path(), &[]);
+    let server = ServerProcess::start(folder.path(), &[]);
     for want in [200, 200, 429] {
         assert_eq!(server.post("/json", ALICE).0, want);
     }
@@ -26,7 +26,7 @@ fn sighup_puts_new_rules_into_force_and_keeps_the_count() {
 #[test]
 fn an_invalid_reload_is_reported_and_changes_nothing() {
     let folder = rules(RULES);
-    let server = Server::start(folder.path(), &["--log-format", "json"]);
+    let server = ServerProcess::start(folder.path(), &["--log-format", "json"]);
     let before = server.wait_ready(|status, _| status == 200);
     std::fs::write(folder.path().join("shop.yaml"), RULES.replace("unit: year", "unit: yaer"))
         .expect("written");
@@ -59,7 +59,7 @@ fn rules_and_domains_that_a_reload_removes_are_logged_by_name() {
     let plan = "  - key: plan\n    rate_limit: {unit: year, requests_per_unit: 2}\n";
     let folder = rules(&format!("{RULES}{plan}"));
     std::fs::write(folder.path().join("app.yaml"), app).expect("written");
-    let server = Server::start(folder.path(), &["--log-format", "json"]);
+    let server = ServerProcess::start(folder.path(), &["--log-format", "json"]);
     let before = server.wait_ready(|status, _| status == 200)["rules"]["version"].clone();
     std::fs::remove_file(folder.path().join("app.yaml")).expect("removed");
     let half = server.wait_ready(|_, body| body["rules"]["version"] != before)["rules"]["version"].clone();
@@ -90,7 +90,7 @@ fn rules_and_domains_that_a_reload_removes_are_logged_by_name() {
 fn a_reload_that_drops_too_many_rules_changes_nothing_and_says_the_way_out() {
     let plan = "  - key: plan\n    rate_limit: {unit: year, requests_per_unit: 2}\n";
     let folder = rules(&format!("{RULES}{plan}"));
-    let server = Server::start(folder.path(), &["--max-rules-dropped", "40%"]);
+    let server = ServerProcess::start(folder.path(), &["--max-rules-dropped", "40%"]);
     let before = server.wait_ready(|status, _| status == 200)["rules"]["version"].clone();
     std::fs::write(folder.path().join("shop.yaml"), RULES).expect("written");
     let after = server.wait_ready(|_, body| body["rules"]["last_error"].is_string());
@@ -104,14 +104,14 @@ fn a_reload_that_drops_too_many_rules_changes_nothing_and_says_the_way_out() {
     let (_, said) = server.ended();
     assert!(said.contains("rule reload failed") && said.contains("max-rules-dropped"), "{said}");
     // A restart loads the files as they are.
-    let again = Server::start(folder.path(), &["--max-rules-dropped", "40%"]);
+    let again = ServerProcess::start(folder.path(), &["--max-rules-dropped", "40%"]);
     assert_ne!(again.wait_ready(|status, _| status == 200)["rules"]["version"], before);
 }
 
 #[test]
 fn a_folder_that_is_emptied_lifts_no_limit() {
     let folder = rules(RULES);
-    let server = Server::start(folder.path(), &[]);
+    let server = ServerProcess::start(folder.path(), &[]);
     std::fs::remove_file(folder.path().join("shop.yaml")).expect("removed");
     server.signal("HUP");
     let said = server.wait_ready(|_, body| body["rules"]["last_error"].is_string());

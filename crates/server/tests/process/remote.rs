@@ -51,8 +51,8 @@ enum Over {
 const ALL: [Over; 4] = [Over::Http, Over::Https, Over::Grpc, Over::Grpcs];
 
 /// A server, and the data needed to reach it.
-struct Running {
-    server: Server,
+struct RemoteServer {
+    server: ServerProcess,
     over: Over,
     folder: tempfile::TempDir,
 }
@@ -69,7 +69,7 @@ impl Over {
         }
     }
 
-    fn start(self) -> Running {
+    fn start(self) -> RemoteServer {
         let folder = rules(LIMITS);
         let mut flags = Vec::new();
         if self.is_encrypted() {
@@ -82,11 +82,11 @@ impl Over {
             flags.extend(["--tls", self.interface()].map(str::to_owned));
         }
         let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-        Running { server: Server::start(folder.path(), &flags), over: self, folder }
+        RemoteServer { server: ServerProcess::start(folder.path(), &flags), over: self, folder }
     }
 }
 
-impl Running {
+impl RemoteServer {
     /// Where the interface of this protocol listens.
     fn listens(&self) -> String {
         let says = self.server.says(self.over.interface());
@@ -127,7 +127,7 @@ impl Running {
             command.arg("--tls-key").arg(folder.path().join("tls.key")).args(["--tls", over.interface()]);
         }
         command.arg("--rules").arg(folder.path());
-        Self { server: Server::of(command), over, folder }
+        Self { server: ServerProcess::of(command), over, folder }
     }
 }
 
@@ -268,7 +268,7 @@ fn a_service_that_goes_away_is_a_typed_error_and_serves_again_once_it_returns() 
 }
 
 /// The value of a metric of a server whose HTTP interface may be encrypted.
-fn queue_events(running: &Running, event: &str) -> u64 {
+fn queue_events(running: &RemoteServer, event: &str) -> u64 {
     metric(&running.server, &format!("tollgate_queue_events_total{{event=\"{event}\"}}"))
 }
 
@@ -411,8 +411,9 @@ descriptors:
 ";
     let Some(redis) = Redis::start(&Options::new()) else { return };
     let (folder, url) = (rules(LIMITS), format!("redis://{}", redis.address()));
-    let nodes: Vec<Server> =
-        (0..2).map(|_| Server::start(folder.path(), &["--store", &url, "--store-deadline", "5s"])).collect();
+    let nodes: Vec<ServerProcess> = (0..2)
+        .map(|_| ServerProcess::start(folder.path(), &["--store", &url, "--store-deadline", "5s"]))
+        .collect();
     run(async {
         let began = Instant::now();
         let programs = [(0, &[1][..], 6_000), (0, &[1, 9, 2], 2_000), (1, &[40, 1], 700), (1, &[3], 1_500)];

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tollgate_testkit::redis::{Fault, Memcached, Options, Proxy, Redis};
+use tollgate_testkit::redis::{Memcached, NetworkFault, Options, Proxy, Redis};
 
 use super::*;
 
@@ -24,7 +24,7 @@ fn of(key: &str) -> String {
     format!(r#"{{"domain":"shop","descriptors":[[{{"key":"{key}","value":"1"}}]]}}"#)
 }
 
-fn decision(server: &Server, key: &str) -> serde_json::Value {
+fn decision(server: &ServerProcess, key: &str) -> serde_json::Value {
     serde_json::from_str(&server.post("/v1/check", &of(key)).1).expect("JSON")
 }
 
@@ -32,11 +32,11 @@ fn decision(server: &Server, key: &str) -> serde_json::Value {
 fn ports_open_while_the_store_is_down_and_everything_says_so_until_it_is_back() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     let proxy = Proxy::before(redis.address());
-    proxy.set(Fault::Refuse);
+    proxy.set(NetworkFault::Refuse);
     let (folder, url) = (rules(MIXED), format!("redis://{}", proxy.address()));
-    let lenient = Server::start(folder.path(), &["--store", &url, "--store-deadline", "2s"]);
+    let lenient = ServerProcess::start(folder.path(), &["--store", &url, "--store-deadline", "2s"]);
     let strict = ["--store", &url, "--store-deadline", "2s", "--ready-needs-store"];
-    let strict = Server::start(folder.path(), &strict);
+    let strict = ServerProcess::start(folder.path(), &strict);
     let down = lenient.wait_ready(|_, body| body["store"]["state"] == "down");
     assert_eq!(down["ready"], true, "{down}");
     assert!(down["store"]["why"].as_str().is_some_and(|why| why.contains("refused")), "{down}");
@@ -80,7 +80,7 @@ fn ports_open_while_the_store_is_down_and_everything_says_so_until_it_is_back() 
         .filter(|(name, _)| !page.contains(&format!("`{name}`")))
         .collect();
     assert!(untold.is_empty(), "not on the page: {untold:?}");
-    proxy.set(Fault::None);
+    proxy.set(NetworkFault::None);
     lenient.wait_ready(|_, body| body["store"]["state"] == "up");
     strict.wait_ready(|status, _| status == 200);
     // Counts of the outage are separate.
@@ -108,18 +108,18 @@ fn ports_open_while_the_store_is_down_and_everything_says_so_until_it_is_back() 
 fn a_node_that_waits_for_its_store_is_ready_from_the_first_reply_on_also_in_an_outage() {
     let Some(mut redis) = Redis::start(&Options::new()) else { return };
     let proxy = Proxy::before(redis.address());
-    proxy.set(Fault::Refuse);
+    proxy.set(NetworkFault::Refuse);
     let (folder, url) = (rules(MIXED), format!("redis://{}", proxy.address()));
     let flags = ["--store", &url, "--store-deadline", "2s", "--ready-waits-for-store"];
-    let server = Server::start(folder.path(), &flags);
+    let server = ServerProcess::start(folder.path(), &flags);
     server.wait_ready(|status, body| status == 503 && body["store"]["state"] == "down");
     assert_eq!(decision(&server, "shut")["outcome"], "deny", "it decides for those that ask it all the same");
-    proxy.set(Fault::None);
+    proxy.set(NetworkFault::None);
     server.wait_ready(|status, body| status == 200 && body["store"]["state"] == "up");
     redis.kill();
     server.wait_ready(|status, body| status == 200 && body["store"]["state"] == "down");
     // Counters in memory need no reply from a store.
-    let alone = Server::start(folder.path(), &["--ready-waits-for-store"]);
+    let alone = ServerProcess::start(folder.path(), &["--ready-waits-for-store"]);
     assert_eq!(alone.get("/readyz").0, 200);
 }
 
@@ -129,7 +129,7 @@ fn a_node_that_ends_while_its_store_is_down_does_not_say_that_it_is_up() {
     // A port that was free a moment ago.
     let nobody =
         std::net::TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a free port");
-    let server = Server::start(folder.path(), &["--store", &format!("redis://{nobody}")]);
+    let server = ServerProcess::start(folder.path(), &["--store", &format!("redis://{nobody}")]);
     server.wait_ready(|_, body| body["store"]["state"] == "down");
     server.signal("TERM");
     let (code, said) = server.ended();
@@ -148,7 +148,7 @@ fn a_store_that_evicts_is_rejected_unless_the_operator_insists() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("allkeys-lru") && said.contains("--store-allow-eviction"), "{said}");
-    let insists = Server::start(folder.path(), &["--store", &redis.url(), "--store-allow-eviction"]);
+    let insists = ServerProcess::start(folder.path(), &["--store", &redis.url(), "--store-allow-eviction"]);
     insists.wait_ready(|_, body| body["store"]["state"] == "up");
 }
 
@@ -168,7 +168,7 @@ fn a_sentinel_url_at_the_port_of_a_server_ends_the_start() {
     assert!(said.contains("it is not a sentinel: give the sentinels' ports"), "{said}");
     // A sentinel that is down may know the master when it is back.
     let with_one_down = url(&format!("{},127.0.0.1:1", redis.address()));
-    let server = Server::start(folder.path(), &["--store", &with_one_down]);
+    let server = ServerProcess::start(folder.path(), &["--store", &with_one_down]);
     server.wait_ready(|_, body| body["store"]["state"] == "down");
 }
 
@@ -195,10 +195,10 @@ fn decisions_that_come_together_share_round_trips_on_every_surface() {
     let proxy = Proxy::before(redis.address());
     let (folder, url) = (rules(MIXED), format!("redis://{}", proxy.address()));
     let flags = ["--store", &url, "--store-deadline", "20s", "--workers", "1", "--log-level", "warn"];
-    let server = Server::start(folder.path(), &flags);
+    let server = ServerProcess::start(folder.path(), &flags);
     server.wait_ready(|_, body| body["store"]["state"] == "up");
     let is_quick = |began: Instant| assert!(began.elapsed() < LATE * MANY / 2, "{:?}", began.elapsed());
-    proxy.set(Fault::Latency(LATE));
+    proxy.set(NetworkFault::Latency(LATE));
     let one =
         |at: u32| format!(r#"{{"domain":"shop","descriptors":[[{{"key":"shut","value":"{}"}}]]}}"#, at % 50);
     let began = Instant::now();
@@ -262,7 +262,7 @@ fn memcached_counts_windows_and_what_it_cannot_count_is_rejected_with_its_place(
     );
     let folder = rules(MIXED);
     let flags = ["--store", &memcached.url(), "--store-deadline", "2s"];
-    let nodes = [Server::start(folder.path(), &flags), Server::start(folder.path(), &flags)];
+    let nodes = [ServerProcess::start(folder.path(), &flags), ServerProcess::start(folder.path(), &flags)];
     for (at, left) in [4, 3, 2, 1, 0].into_iter().enumerate() {
         let said = decision(&nodes[at % 2], "open");
         assert_eq!(
@@ -324,8 +324,8 @@ fn after_the_clock_of_the_store_ran_ahead_a_reset_or_another_prefix_ends_the_wai
     });
 
     let store = ["--store", &redis.url(), "--store-deadline", "10s"];
-    let server = Server::start(folder.path(), &store);
-    let ask = |server: &Server, user: &str| -> serde_json::Value {
+    let server = ServerProcess::start(folder.path(), &store);
+    let ask = |server: &ServerProcess, user: &str| -> serde_json::Value {
         let (_, said) = server.get(&format!("/v1/check?domain=shop&entry=user={user}"));
         serde_json::from_str(&said).expect("JSON")
     };
@@ -343,6 +343,7 @@ fn after_the_clock_of_the_store_ran_ahead_a_reset_or_another_prefix_ends_the_wai
     assert_eq!(super::ask(server.http(), delete).0, 200);
     assert_eq!(ask(&server, "ann")["outcome"], "admit");
     assert_eq!(ask(&server, "bob")["outcome"], "deny");
-    let other = Server::start(folder.path(), &[&store[..], &["--store-prefix", "tollgate-2:"]].concat());
+    let other =
+        ServerProcess::start(folder.path(), &[&store[..], &["--store-prefix", "tollgate-2:"]].concat());
     assert_eq!(ask(&other, "bob")["outcome"], "admit");
 }

@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn a_key_that_brings_its_limit_has_one_counter_over_http_and_the_redis_protocol() {
     let folder = rules(RULES);
-    let server = Server::start(folder.path(), &[]);
+    let server = ServerProcess::start(folder.path(), &[]);
     let resp = server.says("resp").and_then(|text| text.parse().ok()).expect("an address");
     let throttle = |key: &str| {
         let body = format!(r#"{{"key":"{key}","limit":2,"period_ms":86400000,"burst":4}}"#);

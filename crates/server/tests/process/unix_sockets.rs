@@ -25,7 +25,7 @@ fn every_surface_listens_on_a_unix_socket_and_removes_its_file_at_the_end() {
     let addresses = paths.each_ref().map(|path| format!("unix:{}", path.display()));
     let [grpc, http, resp] = addresses.each_ref().map(String::as_str);
     let flags = ["--grpc", grpc, "--http", http, "--resp", resp, "--workers", "2", "--socket-mode", "600"];
-    let server = Server::start(folder.path(), &flags);
+    let server = ServerProcess::start(folder.path(), &flags);
     for (name, (path, address)) in ["grpc", "http", "resp"].iter().zip(paths.iter().zip(&addresses)) {
         assert_eq!(server.says(name), Some(address.as_str()));
         assert_eq!(permissions(path), 0o600);
@@ -70,7 +70,7 @@ fn a_socket_in_use_is_an_error_and_one_of_a_killed_server_is_replaced() {
     let sockets = tempfile::tempdir().expect("a folder");
     let path = sockets.path().join("http");
     let address = format!("unix:{}", path.display());
-    let first = Server::start(folder.path(), &["--http", &address]);
+    let first = ServerProcess::start(folder.path(), &["--http", &address]);
     let mut second = tollgate();
     second.args(["serve", "--grpc", "off", "--resp", "off", "--http", &address, "--rules"]);
     let ran = second.arg(folder.path()).output().expect("it ends");
@@ -87,7 +87,7 @@ fn a_socket_in_use_is_an_error_and_one_of_a_killed_server_is_replaced() {
     first.signal("KILL");
     first.ended();
     assert!(path.exists(), "left behind");
-    let third = Server::start(folder.path(), &["--http", &address]);
+    let third = ServerProcess::start(folder.path(), &["--http", &address]);
     assert_eq!((third.says("http"), permissions(&path)), (Some(address.as_str()), 0o660));
     let mut body = String::new();
     let request = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
@@ -101,7 +101,7 @@ fn every_command_that_asks_a_server_reaches_its_unix_sockets() {
     let sockets = tempfile::tempdir().expect("a folder");
     let address = |name: &str| format!("unix:{}", sockets.path().join(name).display());
     let [grpc, http, resp] = ["grpc", "http", "resp"].map(address);
-    let server = Server::start(folder.path(), &["--grpc", &grpc, "--http", &http, "--resp", &resp]);
+    let server = ServerProcess::start(folder.path(), &["--grpc", &grpc, "--http", &http, "--resp", &resp]);
     let requests = "requests   20 in ";
     let user = ["--domain", "shop", "--entry", "api_key={key}", "-n", "20"];
     let [over_grpc, over_http, over_resp] =

@@ -17,8 +17,8 @@ use std::time::Duration;
 use tollgate_policy::Charge;
 
 use tollgate_server::settings::{
-    Fault, GrpcSettings, HttpSettings, Kind, Listen, MetricsSettings, RespSettings, SETTINGS, Secret,
-    Setting, Settings, Sources, StoreKind, TlsFiles, TlsSettings,
+    Fault, GrpcSettings, HttpSettings, Listen, MetricsSettings, RespSettings, SETTINGS, Secret, Setting,
+    SettingKind, Settings, Sources, StoreKind, TlsFiles, TlsSettings,
 };
 
 /// Flags, environment and file text, as a test writes them.
@@ -129,7 +129,7 @@ fn every_setting_can_be_given_by_flag_by_environment_and_by_file_but_no_secret_b
             ("store-hash-tag", _) => "domain",
             ("store-time", _) => "node",
             ("store-max-queued" | "store-max-leased-keys" | "store-nodes", _) => "77",
-            (name, _) if name.starts_with("store-tls-") && *kind == Kind::One => file.as_str(),
+            (name, _) if name.starts_with("store-tls-") && *kind == SettingKind::One => file.as_str(),
             ("store-password" | "store-sentinel-password", _) => "s3cret",
             ("store-password-file" | "store-sentinel-password-file", _) => file.as_str(),
             ("store-deadline" | "store-connect-timeout", _) => "77ms",
@@ -139,7 +139,7 @@ fn every_setting_can_be_given_by_flag_by_environment_and_by_file_but_no_secret_b
             ("memory-max" | "max-body" | "max-buffered" | "control-disk-reserve", _) => "3MiB",
             ("max-connections" | "max-batch" | "control-proxy-hops", _) => "12",
             (name, _) if name.ends_with("header") => "X-Other",
-            (_, Kind::Switch) => "true",
+            (_, SettingKind::Switch) => "true",
             // A relative one means something else in a file.
             (name, _) if SETTINGS.iter().any(|row| row.name == name && row.is_path()) => "/77s",
             _ => "77s",
@@ -185,7 +185,7 @@ fn every_setting_can_be_given_by_flag_by_environment_and_by_file_but_no_secret_b
             .collect();
         let by_flag = read(&[(name, value)], &base, None);
         let by_flag = match kind {
-            Kind::Secret => {
+            SettingKind::Secret => {
                 let said = faults(by_flag);
                 assert!(said[0].contains("would be visible in `ps`") && !said[0].contains(value), "{said:?}");
                 read(&[(&format!("{name}-file"), &file)], &base, None).expect("the file")

@@ -49,14 +49,14 @@ agree.
                 "\n## {heading}\n\n| flag | environment | file | default | |\n|---|---|---|---|---|\n"
             );
         }
-        let value = if row.kind == Kind::Switch { String::new() } else { format!(" {}", row.value) };
+        let value = if row.kind == SettingKind::Switch { String::new() } else { format!(" {}", row.value) };
         let names: Vec<String> =
             std::iter::once(row.env()).chain(row.envoy_compat.iter().map(ToString::to_string)).collect();
         let default = if row.default.is_empty() { String::new() } else { format!("`{}`", row.default) };
         let flag = row.name;
         let env = names.join("`, `");
         let key = row.key();
-        let flag = if row.kind == Kind::Secret { String::new() } else { format!("`--{flag}{value}`") };
+        let flag = if row.kind == SettingKind::Secret { String::new() } else { format!("`--{flag}{value}`") };
         page += &format!("| {flag} | `{env}` | `{key}` | {default} | {} |\n", row.help);
     }
     page + &fixed()

@@ -10,7 +10,7 @@ use tollgate_core::{Cost, Quota, RetryAfter, Timestamp};
 use tollgate_limiter::{Descriptor, Entry, Limiter, LimiterSettings, Request, Scratch, Throttle};
 use tollgate_rule_files::Options as RuleOptions;
 use tollgate_store_redis::{HashTag, RedisConfig, RedisStore, StoreTime};
-use tollgate_testkit::redis::{Options, Redis, Reply, installed};
+use tollgate_testkit::redis::{Options, Redis, RedisReply, installed};
 
 use crate::kept::{of_this_build, read as file, releases};
 
@@ -176,12 +176,14 @@ async fn read(limiter: &Limiter<RedisStore>, prefix: &str) -> Vec<Value> {
 
 /// Every key of the server as commands that make it again, in the order of their names.
 fn dump(redis: &Redis) -> String {
-    let names: BTreeSet<String> = redis.command(&["KEYS", "*"]).array().iter().map(Reply::text).collect();
+    let names: BTreeSet<String> =
+        redis.command(&["KEYS", "*"]).array().iter().map(RedisReply::text).collect();
     let mut text = String::new();
     // Nodes beat by the clock of the server, and are forgotten after half a minute.
     for name in names.iter().filter(|name| !name.ends_with(":nodes")) {
-        let words =
-            |command: &[&str]| redis.command(command).array().iter().map(Reply::text).collect::<Vec<_>>();
+        let words = |command: &[&str]| {
+            redis.command(command).array().iter().map(RedisReply::text).collect::<Vec<_>>()
+        };
         let kind = redis.command(&["TYPE", name]).text();
         let mut command = vec![];
         match kind.as_str() {
@@ -233,7 +235,7 @@ fn write(redis: &Redis, folder: &Path) {
             // A ledger has one field, and one more for each node with a lease.
             let is_leased = || {
                 let names = redis.command(&["KEYS", &format!("{}*={CRASHED}*leased", tag.1)]);
-                let fields = |name: &Reply| redis.command(&["HLEN", &name.text()]).int();
+                let fields = |name: &RedisReply| redis.command(&["HLEN", &name.text()]).int();
                 names.array().len() == 2 && names.array().iter().all(|name| fields(name) == 2)
             };
             while !is_leased() {

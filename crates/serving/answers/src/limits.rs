@@ -14,7 +14,7 @@ pub fn limits<'a>(answer: &'a Answer<'_>) -> Limits<'a> {
     let mut descriptors = answer.descriptors();
     if descriptors.len() == 1 && !answer.has_several_limits() {
         let only = descriptors.next();
-        return Limits(Kind::One(only.and_then(|only| state(&only, answer.is_admitted()))));
+        return Limits(LimitStates::One(only.and_then(|only| state(&only, answer.is_admitted()))));
     }
     let mut all = Vec::new();
     for (at, descriptor) in descriptors.enumerate() {
@@ -29,15 +29,15 @@ pub fn limits<'a>(answer: &'a Answer<'_>) -> Limits<'a> {
             all.extend(shown);
         }
     }
-    Limits(Kind::Many(all))
+    Limits(LimitStates::Many(all))
 }
 
 /// See [`limits`]. The one limit of the usual answer needs no list.
 #[derive(Debug)]
-pub struct Limits<'a>(Kind<'a>);
+pub struct Limits<'a>(LimitStates<'a>);
 
 #[derive(Debug)]
-enum Kind<'a> {
+enum LimitStates<'a> {
     One(Option<LimitState<'a>>),
     Many(Vec<LimitState<'a>>),
 }
@@ -47,8 +47,8 @@ impl<'a> Limits<'a> {
     #[must_use]
     pub fn as_slice(&self) -> &[LimitState<'a>] {
         match &self.0 {
-            Kind::One(limit) => limit.as_slice(),
-            Kind::Many(limits) => limits,
+            LimitStates::One(limit) => limit.as_slice(),
+            LimitStates::Many(limits) => limits,
         }
     }
 }

@@ -23,12 +23,12 @@ fn at(ms: u64) -> Timestamp {
 }
 
 /// A server with these rules.
-struct Server {
+struct RuleServer {
     limiter: Limiter<ModelStore>,
     scratch: Scratch,
 }
 
-impl Server {
+impl RuleServer {
     fn new(rules: &str) -> Self {
         let rules = tollgate_rule_files::parse_text("rules.yaml", rules).expect("valid rules");
         let limiter = Limiter::new(rules, ModelStore::default(), LimiterSettings::default());
@@ -72,7 +72,7 @@ fn reply(rules: &str, case: &str, style: &str) -> (HeaderMap, String) {
         "never" => (131, 6, 11, false),
         other => panic!("what is {other}?"),
     };
-    let mut server = Server::new(rules);
+    let mut server = RuleServer::new(rules);
     for minute in 0..before {
         assert!(server.ask(1, at(minute * 60_000), &style).0, "{case}: request {minute} of the day");
     }
@@ -106,7 +106,7 @@ fn the_pages_examples_are_what_is_sent() {
                 let body = match *case {
                     "unmatched" => {
                         let rules = "{domain: shop, unmatched: deny, descriptors: [{key: a, rate: 1/s}]}";
-                        Server::new(rules).ask(1, then(), &Style::OFF).2
+                        RuleServer::new(rules).ask(1, then(), &Style::OFF).2
                     }
                     case => reply(rules.expect("the rule comes first"), case, "off").1,
                 };
@@ -135,7 +135,7 @@ fn a_preview_lists_every_limit_as_the_denial_does() {
         let policy = tollgate_rule_files::parse_text("rules.yaml", &rules).expect("valid rules");
         let entries = [Entry::new("user", "ann")];
         let shown = preview(&policy, "shop", &entries, Unmatched::Admit, &style).expect("it denies");
-        let mut server = Server::new(&rules);
+        let mut server = RuleServer::new(&rules);
         let (fields, body) = loop {
             // At midnight, since a preview assumes the longest wait.
             let (is_admitted, fields, body) = server.ask(1, at(0), &style);
@@ -185,13 +185,13 @@ fn every_limit_that_can_bind_is_listed_once_with_what_a_check_for_free_says() {
     for seed in 0..400 {
         let mut random = fastrand::Rng::with_seed(seed);
         let (rules, binding) = any_rules(&mut random);
-        let mut server = Server::new(&rules);
+        let mut server = RuleServer::new(&rules);
         let names: Vec<_> = (0..binding.len()).map(|descriptor| format!("k{descriptor}")).collect();
         let entries: Vec<_> = names.iter().map(|name| [Entry::new(name.as_str(), "x")]).collect();
         let descriptors: Vec<_> = entries.iter().map(|entries| Descriptor::new(entries)).collect();
         let mut ask = |hits: u64, now: Timestamp| {
             let request = Request { domain: "shop", descriptors: &descriptors, hits };
-            let Server { limiter, scratch } = &mut server;
+            let RuleServer { limiter, scratch } = &mut server;
             let answer = block_on(limiter.decide(&request, now, scratch)).expect("a valid request");
             let listed = limits(&answer);
             let passes = answer.is_admitted();

@@ -40,9 +40,9 @@ use crate::lingering::Lingering;
 use crate::outgoing::{self, Outgoing};
 use crate::reflection;
 use crate::service::{AnswerBuffers, Caller, RateLimitService};
-use crate::shared::{ConnectionCalls, Place, TooMany};
+use crate::shared::{ConnectionCalls, TooMany, WaitingGuard};
 use crate::status::{Code, Reason, Status};
-use crate::undecided::Question;
+use crate::undecided::CallKind;
 use crate::unsent::{HELD_BYTES, Unsent};
 
 /// Calls answered before other connections have their turn.
@@ -165,7 +165,7 @@ impl Buffers for Arrived {
 
 /// A call that the limiter answers, whose header has been read.
 struct UnaryCall {
-    question: Question,
+    question: CallKind,
     incoming: Incoming,
     caller: Caller,
     respond: SendResponse<Unsent>,
@@ -297,7 +297,7 @@ where
         };
         let limits = &self.service.limits;
         let mut incoming = Incoming::new(body, limits.max_message_bytes, self.service.budget.share());
-        if let Some(question) = Question::of(head.uri.path()) {
+        if let Some(question) = CallKind::of(head.uri.path()) {
             let caller = self.service.caller(&head.headers, within, self.peer);
             return self.ask(cx, UnaryCall { question, incoming, caller, respond, within, now });
         }
@@ -424,7 +424,7 @@ where
 
     /// Answers a call that has failed.
     #[cold]
-    fn fail(&self, question: Option<Question>, respond: &mut SendResponse<Unsent>, status: Status) {
+    fn fail(&self, question: Option<CallKind>, respond: &mut SendResponse<Unsent>, status: Status) {
         outgoing::reply(respond, &self.calls, self.service.failed(question, self.peer, status));
     }
 
@@ -432,10 +432,10 @@ where
     /// its permits.
     fn place(
         &self,
-        question: Option<Question>,
+        question: Option<CallKind>,
         respond: &mut SendResponse<Unsent>,
         so_far: &'static str,
-    ) -> Option<Place> {
+    ) -> Option<WaitingGuard> {
         self.calls
             .place()
             .map_err(|TooMany| {
@@ -486,19 +486,19 @@ fn no_message() -> Status {
 /// Answers a call whose message has arrived.
 async fn decide<S: Store>(
     service: Arc<RateLimitService<S>>,
-    question: Question,
+    question: CallKind,
     message: Bytes,
     caller: Caller,
     now: Timestamp,
 ) -> Result<Bytes, Status> {
     let result = match question {
-        Question::Check => {
+        CallKind::Check => {
             let mut buffers = CallBuffers::<AnswerBuffers>::take();
             service.answer(&message, &caller, now, &mut buffers).await
         }
         // Boxed, as the next, so that the usual check holds no room for this.
-        Question::Exact(method) => Box::pin(service.answer_check_call(method, message, &caller, now)).await,
-        Question::Slot(method) => Box::pin(service.answer_slot_call(method, message, &caller, now)).await,
+        CallKind::Exact(method) => Box::pin(service.answer_check_call(method, message, &caller, now)).await,
+        CallKind::Slot(method) => Box::pin(service.answer_slot_call(method, message, &caller, now)).await,
     };
     result.or_else(|status| service.failed(Some(question), caller.peer, status))
 }

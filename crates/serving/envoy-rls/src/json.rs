@@ -94,7 +94,7 @@ impl<S: Store> RateLimitService<S> {
         style: &Style,
         fields: &mut HeaderMap,
     ) -> Result<(Outcome, String), Status> {
-        let request: Request = serde_json::from_slice(body).map_err(|error| {
+        let request: JsonRequest = serde_json::from_slice(body).map_err(|error| {
             Status::invalid(format!("the body is not a RateLimitRequest in JSON: {error}"))
         })?;
         let message = rls::RateLimitRequest::from(request).encode_to_vec();
@@ -116,18 +116,18 @@ impl<S: Store> RateLimitService<S> {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Request {
-    domain: Option<Text>,
-    descriptors: Option<Vec<Descriptor>>,
+struct JsonRequest {
+    domain: Option<ByteString>,
+    descriptors: Option<Vec<JsonDescriptor>>,
     #[serde(rename = "hitsAddend", alias = "hits_addend")]
     hits_addend: Option<Hits<{ u32::MAX as u64 }>>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Descriptor {
-    entries: Option<Vec<Entry>>,
-    limit: Option<Override>,
+struct JsonDescriptor {
+    entries: Option<Vec<JsonEntry>>,
+    limit: Option<JsonOverride>,
     #[serde(rename = "hitsAddend", alias = "hits_addend")]
     hits_addend: Option<Hits<{ u64::MAX }>>,
     #[serde(rename = "isNegativeHits", alias = "is_negative_hits")]
@@ -136,32 +136,32 @@ struct Descriptor {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
-    key: Option<Text>,
-    value: Option<Text>,
+struct JsonEntry {
+    key: Option<ByteString>,
+    value: Option<ByteString>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Override {
+struct JsonOverride {
     #[serde(rename = "requestsPerUnit", alias = "requests_per_unit")]
     requests_per_unit: Option<Number<{ u32::MAX as u64 }>>,
     unit: Option<Unit>,
 }
 
 /// A string, which may contain bytes that are not UTF-8: some programs copy such bytes from their clients.
-struct Text(Vec<u8>);
+struct ByteString(Vec<u8>);
 
-impl<'de> Deserialize<'de> for Text {
+impl<'de> Deserialize<'de> for ByteString {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Bytes;
         impl Visitor<'_> for Bytes {
-            type Value = Text;
+            type Value = ByteString;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a string")
             }
-            fn visit_bytes<E: serde::de::Error>(self, bytes: &[u8]) -> Result<Text, E> {
-                Ok(Text(bytes.to_vec()))
+            fn visit_bytes<E: serde::de::Error>(self, bytes: &[u8]) -> Result<ByteString, E> {
+                Ok(ByteString(bytes.to_vec()))
             }
         }
         deserializer.deserialize_bytes(Bytes)
@@ -222,8 +222,8 @@ impl<'de> Deserialize<'de> for Unit {
     }
 }
 
-impl From<Request> for rls::RateLimitRequest {
-    fn from(request: Request) -> Self {
+impl From<JsonRequest> for rls::RateLimitRequest {
+    fn from(request: JsonRequest) -> Self {
         Self {
             domain: request.domain.map_or_else(Vec::new, |it| it.0),
             descriptors: request.descriptors.unwrap_or_default().into_iter().map(Into::into).collect(),
@@ -232,9 +232,9 @@ impl From<Request> for rls::RateLimitRequest {
     }
 }
 
-impl From<Descriptor> for rls::RateLimitDescriptor {
-    fn from(descriptor: Descriptor) -> Self {
-        let entry = |entry: Entry| rls::Entry {
+impl From<JsonDescriptor> for rls::RateLimitDescriptor {
+    fn from(descriptor: JsonDescriptor) -> Self {
+        let entry = |entry: JsonEntry| rls::Entry {
             key: entry.key.map_or_else(Vec::new, |it| it.0),
             value: entry.value.map_or_else(Vec::new, |it| it.0),
         };

@@ -141,19 +141,19 @@ mod descriptor {
         #[prost(string, repeated, tag = "3")]
         pub(super) dependencies: Vec<String>,
         #[prost(message, repeated, tag = "4")]
-        pub(super) messages: Vec<Kind>,
+        pub(super) messages: Vec<MessageDescriptor>,
         #[prost(message, repeated, tag = "5")]
         pub(super) enums: Vec<Named>,
         #[prost(message, repeated, tag = "6")]
-        pub(super) services: Vec<Service>,
+        pub(super) services: Vec<ServiceDescriptor>,
     }
 
     #[derive(Clone, PartialEq, prost::Message)]
-    pub(super) struct Kind {
+    pub(super) struct MessageDescriptor {
         #[prost(string, tag = "1")]
         name: String,
         #[prost(message, repeated, tag = "3")]
-        messages: Vec<Kind>,
+        messages: Vec<MessageDescriptor>,
         #[prost(message, repeated, tag = "4")]
         enums: Vec<Named>,
     }
@@ -165,14 +165,14 @@ mod descriptor {
     }
 
     #[derive(Clone, PartialEq, prost::Message)]
-    pub(super) struct Service {
+    pub(super) struct ServiceDescriptor {
         #[prost(string, tag = "1")]
         pub(super) name: String,
         #[prost(message, repeated, tag = "2")]
         pub(super) methods: Vec<Named>,
     }
 
-    impl Kind {
+    impl MessageDescriptor {
         /// Appends this message's full name and those of all that it holds.
         pub(super) fn names(&self, scope: &str, names: &mut Vec<String>) {
             let name = join(scope, &self.name);

@@ -96,7 +96,7 @@ pub(crate) fn write(
     out.put_bytes(0, PREFIX);
     tag_varint(out, 0x08, code(answer.is_admitted()));
     for descriptor in answer.descriptors() {
-        Line::new(&descriptor, now).write(out);
+        DescriptorReply::new(&descriptor, now).write(out);
     }
     if let Some(names) = &options.headers
         && let Some(nearest) = nearest(answer, now)
@@ -130,7 +130,7 @@ pub(crate) fn write(
 }
 
 /// One descriptor's answer as the wire says it.
-struct Line<'a> {
+struct DescriptorReply<'a> {
     is_admitted: bool,
     is_quota: bool,
     remaining: u32,
@@ -144,9 +144,9 @@ struct Shown<'a> {
     reset_s: Option<u64>,
 }
 
-impl<'a> Line<'a> {
+impl<'a> DescriptorReply<'a> {
     fn new(descriptor: &DescriptorAnswer<'a>, now: Timestamp) -> Self {
-        Line {
+        DescriptorReply {
             is_admitted: descriptor.is_admitted(),
             is_quota: descriptor.is_quota,
             // The limit beside it is a rate: more than that may remain of a burst.
@@ -240,10 +240,10 @@ fn mark(degraded: Option<Degraded>) -> Option<(String, rls::Value)> {
 
 /// The descriptor that the header fields report: the last hard limit that is over, else the one with the
 /// fewest permits left; the first of equals. `None` when no limit applies.
-fn nearest<'a>(answer: &'a Answer<'_>, now: Timestamp) -> Option<Line<'a>> {
-    let mut least: Option<Line<'a>> = None;
+fn nearest<'a>(answer: &'a Answer<'_>, now: Timestamp) -> Option<DescriptorReply<'a>> {
+    let mut least: Option<DescriptorReply<'a>> = None;
     for descriptor in answer.descriptors() {
-        let line = Line::new(&descriptor, now);
+        let line = DescriptorReply::new(&descriptor, now);
         let is_over = !line.is_admitted && !line.is_quota;
         let is_less = least.as_ref().is_none_or(|least| line.remaining < least.remaining);
         if is_over || line.limit.is_some() && is_less {

@@ -56,7 +56,7 @@ pub(crate) struct ConnectionCalls {
 
 /// The place of a call that waits; free again when dropped.
 #[derive(Debug)]
-pub(crate) struct Place(Arc<ConnectionCalls>);
+pub(crate) struct WaitingGuard(Arc<ConnectionCalls>);
 
 /// Too many calls wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,10 +173,10 @@ impl ConnectionCalls {
     }
 
     /// A place for a call that has to wait.
-    pub(crate) fn place(self: &Arc<Self>) -> Result<Place, TooMany> {
+    pub(crate) fn place(self: &Arc<Self>) -> Result<WaitingGuard, TooMany> {
         let own = self.waiting.fetch_add(1, Relaxed) + 1;
         let all = self.shared.waiting.fetch_add(1, Relaxed) + 1;
-        let place = Place(Arc::clone(self));
+        let place = WaitingGuard(Arc::clone(self));
         let Shared { max_waiting, rejected, .. } = &*self.shared;
         let is_free =
             own <= ALWAYS || all <= max_waiting / 2 || (all <= *max_waiting && own <= self.shared.share());
@@ -194,7 +194,7 @@ impl Drop for ConnectionCalls {
     }
 }
 
-impl Drop for Place {
+impl Drop for WaitingGuard {
     fn drop(&mut self) {
         self.0.waiting.fetch_sub(1, Relaxed);
         self.0.shared.waiting.fetch_sub(1, Relaxed);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     /// As many places as `connection` gets.
-    fn fill(connection: &Arc<ConnectionCalls>) -> Vec<Place> {
+    fn fill(connection: &Arc<ConnectionCalls>) -> Vec<WaitingGuard> {
         std::iter::from_fn(|| connection.place().ok()).collect()
     }
 

@@ -20,7 +20,7 @@ impl<S: Store> RateLimitService<S> {
     #[cold]
     pub(crate) fn failed(
         &self,
-        question: Option<Question>,
+        question: Option<CallKind>,
         peer: Option<IpAddr>,
         status: Status,
     ) -> Result<Bytes, Status> {
@@ -59,14 +59,14 @@ impl<S: Store> RateLimitService<S> {
 
 /// Kind of a call that the limiter answers.
 #[derive(Clone, Copy)]
-pub(crate) enum Question {
+pub(crate) enum CallKind {
     Check,
     /// A call of our own service for programs.
     Exact(check::Method),
     Slot(slots::Method),
 }
 
-impl Question {
+impl CallKind {
     pub(crate) fn of(path: &str) -> Option<Self> {
         match path {
             "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit" => Some(Self::Check),

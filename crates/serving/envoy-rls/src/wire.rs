@@ -98,7 +98,7 @@ impl<'m> Parsed<'m> {
             descriptors: std::mem::take(&mut lists.parsed),
         };
         parsed.descriptors.clear();
-        let mut reader = Reader(message);
+        let mut reader = MessageReader(message);
         while let Some((field, wire)) = reader.key()? {
             match field {
                 1 => parsed.domain = lossy(reader.bytes(wire)?),
@@ -184,7 +184,7 @@ pub(crate) const fn unit_number(unit: Option<Unit>) -> u8 {
 }
 
 fn read_descriptor<'m>(
-    mut reader: Reader<'m>,
+    mut reader: MessageReader<'m>,
     entries: &mut Vec<Entry<'m>>,
     caps: Caps,
 ) -> Result<ParsedDescriptor, WireError> {
@@ -227,7 +227,7 @@ fn read_descriptor<'m>(
     Ok(parsed)
 }
 
-fn read_entry(mut reader: Reader<'_>) -> Result<Entry<'_>, WireError> {
+fn read_entry(mut reader: MessageReader<'_>) -> Result<Entry<'_>, WireError> {
     let mut entry = Entry::new("", "");
     while let Some((field, wire)) = reader.key()? {
         match field {
@@ -240,7 +240,7 @@ fn read_entry(mut reader: Reader<'_>) -> Result<Entry<'_>, WireError> {
 }
 
 /// The unread rest of a message.
-struct Reader<'m>(&'m [u8]);
+struct MessageReader<'m>(&'m [u8]);
 
 const VARINT: u8 = 0;
 const FIXED64: u8 = 1;
@@ -252,7 +252,7 @@ const FIXED32: u8 = 5;
 /// Nested groups that are skipped; more are rejected.
 const MAX_GROUPS: usize = 100;
 
-impl<'m> Reader<'m> {
+impl<'m> MessageReader<'m> {
     /// Number and wire type of the next field; `None` at the end.
     #[inline]
     fn key(&mut self) -> Result<Option<(u32, u8)>, WireError> {
@@ -304,7 +304,7 @@ impl<'m> Reader<'m> {
     }
 
     fn nested(&mut self, wire: u8) -> Result<Self, WireError> {
-        self.bytes(wire).map(Reader)
+        self.bytes(wire).map(MessageReader)
     }
 
     /// Passes over a field that is not known.

@@ -19,7 +19,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tollgate_core::Clock;
 use tollgate_envoy_rls::{Limits, RateLimitService, ReplyOptions};
-use tollgate_http_api::{HttpApi, HttpSettings, Node, NodeState};
+use tollgate_http_api::{HttpApi, HttpSettings, NodeState, NodeStatus};
 use tollgate_http_kit::{HttpSurface, SurfaceSettings};
 use tollgate_limiter::{Limiter, LimiterSettings};
 use tollgate_net::{AcceptLimits, ConnectionStats, Surface, accept};
@@ -57,7 +57,7 @@ impl Surface for Ok200 {
 
 struct Always;
 
-impl Node for Always {
+impl NodeStatus for Always {
     fn state(&self) -> NodeState {
         NodeState { is_ready: true, ..NodeState::default() }
     }

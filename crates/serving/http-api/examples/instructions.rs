@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
 use tokio::sync::watch;
 use tollgate_core::Clock;
-use tollgate_http_api::{HttpApi, HttpSettings, Node, NodeState};
+use tollgate_http_api::{HttpApi, HttpSettings, NodeState, NodeStatus};
 use tollgate_http_kit::{HttpSurface, SurfaceSettings};
 use tollgate_limiter::{Limiter, LimiterSettings};
 use tollgate_net::Surface as _;
@@ -30,7 +30,7 @@ const BODY: &str = r#"{"domain":"bench","descriptors":[[{"key":"api_key","value"
 
 struct Always;
 
-impl Node for Always {
+impl NodeStatus for Always {
     fn state(&self) -> NodeState {
         NodeState { is_ready: true, ..NodeState::default() }
     }

@@ -15,7 +15,7 @@ use tollgate_net::{Presence, SharedClock};
 use tollgate_store::Store;
 
 use crate::metrics::Wanted;
-use crate::node::Node;
+use crate::node::NodeStatus;
 use crate::operations::{OPERATIONS, Route};
 use crate::parsed::Caps;
 use crate::settings::HttpSettings;
@@ -31,7 +31,7 @@ pub type PeerJson =
 pub struct HttpApi<S: Store> {
     pub(crate) limiter: Arc<Limiter<S>>,
     pub(crate) clock: SharedClock,
-    pub(crate) node: Arc<dyn Node>,
+    pub(crate) node: Arc<dyn NodeStatus>,
     json: Arc<PeerJson>,
     pub(crate) settings: HttpSettings,
     pub(crate) caps: Caps,
@@ -47,7 +47,7 @@ impl<S: Store> HttpApi<S> {
     pub fn new(
         limiter: Arc<Limiter<S>>,
         clock: Arc<dyn Clock>,
-        node: Arc<dyn Node>,
+        node: Arc<dyn NodeStatus>,
         json: Arc<PeerJson>,
         settings: HttpSettings,
     ) -> Self {
@@ -188,7 +188,7 @@ impl<S: Store + 'static> HttpApi<S> {
 }
 
 /// `/healthcheck`, envoyproxy/ratelimit's only path for it: it fails also while the process drains.
-pub(crate) fn peer_health(node: &dyn Node) -> Reply {
+pub(crate) fn peer_health(node: &dyn NodeStatus) -> Reply {
     match node.state().is_ready {
         true => text(StatusCode::OK, "OK"),
         false => text(StatusCode::INTERNAL_SERVER_ERROR, "not ready; /readyz says why\n"),

@@ -24,7 +24,7 @@ use crate::query::{self, CheckQuery};
 use crate::usual_body;
 
 /// Options of a call, besides its requests.
-struct Asked {
+struct CheckOptions {
     /// The status of a denial, where it is not to be 200.
     denial_status: Option<DenialStatus>,
     /// Longest wait of the request for its turn; its rule may set a shorter one.
@@ -60,7 +60,7 @@ impl<S: Store> HttpApi<S> {
         let mut buffers = CallBuffers::<RequestBuffers>::take();
         let RequestBuffers { lists, scratch, out } = &mut *buffers;
         let mut parsed = lists.body();
-        let Asked { denial_status, max_wait } = self.parse(request, &body, &mut parsed)?;
+        let CheckOptions { denial_status, max_wait } = self.parse(request, &body, &mut parsed)?;
         let entries = lists.entries(&parsed);
         let descriptors = lists.descriptors(&parsed, &entries);
         if parsed.is_batch {
@@ -103,7 +103,7 @@ impl<S: Store> HttpApi<S> {
         request: &'b Request<'_>,
         body: &'b Bytes,
         parsed: &mut ParsedBody<'b>,
-    ) -> Result<Asked, Problem> {
+    ) -> Result<CheckOptions, Problem> {
         let mut max_wait = Duration::MAX;
         let query = match request.query() {
             None => CheckQuery::default(),
@@ -130,7 +130,7 @@ impl<S: Store> HttpApi<S> {
         if parsed.is_batch && query.denial_status.is_some() {
             return Err(Problem::bad("a batch has no single status; remove `status`"));
         }
-        Ok(Asked { denial_status: query.denial_status, max_wait })
+        Ok(CheckOptions { denial_status: query.denial_status, max_wait })
     }
 
     /// Decides the one request of a call. Its reply has the header fields of the limits, and the status of a

@@ -11,13 +11,13 @@ use tollgate_store::Store;
 use crate::api::peer_health;
 use crate::describe;
 use crate::explain::rlconfig;
-use crate::node::Node;
+use crate::node::NodeStatus;
 use crate::slow::Slow;
 
 /// The debug pages of one limiter, to be served by a `tollgate_http_kit::HttpSurface`.
 pub struct DebugPages<S: Store> {
     limiter: Arc<Limiter<S>>,
-    node: Arc<dyn Node>,
+    node: Arc<dyn NodeStatus>,
     slow: Slow,
 }
 
@@ -68,7 +68,7 @@ const fn page(
 impl<S: Store> DebugPages<S> {
     /// The pages of `limiter`, and of `node` for the health check.
     #[must_use]
-    pub fn new(limiter: Arc<Limiter<S>>, node: Arc<dyn Node>) -> Self {
+    pub fn new(limiter: Arc<Limiter<S>>, node: Arc<dyn NodeStatus>) -> Self {
         Self { limiter, node, slow: Slow::default() }
     }
 }

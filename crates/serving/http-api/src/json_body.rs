@@ -22,14 +22,14 @@ pub(crate) fn check<'b>(
     parsed: &mut ParsedBody<'b>,
     caps: Caps,
 ) -> Result<Option<u64>, Problem> {
-    let mut terms = Terms::of(Call::Check);
+    let mut terms = Terms::of(BodyKind::Check);
     body_of(body, parsed, caps, &mut terms).map_err(|error| rejected(&error, parsed))?;
     Ok(terms.max_wait_ms.flatten())
 }
 
 /// Reads the body of `/v1/reserve` into `parsed`, which is empty, and returns its terms.
 pub(crate) fn reserve<'b>(body: &'b [u8], parsed: &mut ParsedBody<'b>, caps: Caps) -> Result<Terms, Problem> {
-    let mut terms = Terms::of(Call::Reserve);
+    let mut terms = Terms::of(BodyKind::Reserve);
     body_of(body, parsed, caps, &mut terms).map_err(|error| rejected(&error, parsed))?;
     Ok(terms)
 }
@@ -41,7 +41,7 @@ pub(crate) fn slot<'b>(
     parsed: &mut ParsedBody<'b>,
     caps: Caps,
 ) -> Result<Option<String>, Problem> {
-    let mut terms = Terms::of(Call::Slot);
+    let mut terms = Terms::of(BodyKind::Slot);
     body_of(body, parsed, caps, &mut terms).map_err(|error| rejected(&error, parsed))?;
     Ok(terms.id.flatten())
 }
@@ -66,7 +66,7 @@ fn rejected(error: &serde_json::Error, parsed: &ParsedBody<'_>) -> Problem {
 
 /// Operation that a body belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Call {
+enum BodyKind {
     Check,
     Reserve,
     Slot,
@@ -75,19 +75,19 @@ enum Call {
 /// Options in a body besides its request, as far as its operation has them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Terms {
-    call: Call,
+    call: BodyKind,
     id: Option<Option<String>>,
     pub(crate) max_wait_ms: Option<Option<u64>>,
     pub(crate) ttl_ms: Option<Option<u64>>,
 }
 
 impl Terms {
-    const fn of(call: Call) -> Self {
+    const fn of(call: BodyKind) -> Self {
         Self { call, id: None, max_wait_ms: None, ttl_ms: None }
     }
 }
 
-impl Call {
+impl BodyKind {
     const fn members(self) -> &'static [&'static str] {
         match self {
             Self::Check => &["domain", "descriptors", "hits", "consumed", "max_wait_ms", "requests"],
@@ -168,26 +168,26 @@ impl<'b> Visitor<'b> for Body<'_, 'b> {
         let mut one = One::default();
         while let Some(member) = map.next_key::<Member>()? {
             match (member, terms.call) {
-                (Member::Requests, Call::Check) => {
+                (Member::Requests, BodyKind::Check) => {
                     if parsed.is_batch {
                         return Err(M::Error::duplicate_field("requests"));
                     }
                     parsed.is_batch = true;
                     map.next_value_seed(Requests { parsed: &mut *parsed, caps })?;
                 }
-                (Member::Id, Call::Slot) => once(&mut terms.id, "id", || map.next_value())?,
-                (Member::MaxWaitMs, Call::Check | Call::Reserve) => {
+                (Member::Id, BodyKind::Slot) => once(&mut terms.id, "id", || map.next_value())?,
+                (Member::MaxWaitMs, BodyKind::Check | BodyKind::Reserve) => {
                     once(&mut terms.max_wait_ms, "max_wait_ms", || number(&mut map))?;
                 }
-                (Member::TtlMs, Call::Reserve) => once(&mut terms.ttl_ms, "ttl_ms", || number(&mut map))?,
-                (Member::Consumed, call) if call != Call::Check => {
+                (Member::TtlMs, BodyKind::Reserve) => once(&mut terms.ttl_ms, "ttl_ms", || number(&mut map))?,
+                (Member::Consumed, call) if call != BodyKind::Check => {
                     return Err(M::Error::unknown_field("consumed", call.members()));
                 }
                 (member, call) => one.member(member, &mut map, parsed, caps, call.members())?,
             }
         }
         if !parsed.is_batch {
-            if terms.call != Call::Check && parsed.descriptors.iter().any(|it| it.is_consumed) {
+            if terms.call != BodyKind::Check && parsed.descriptors.iter().any(|it| it.is_consumed) {
                 return Err(M::Error::unknown_field("consumed", &["entries", "hits"]));
             }
             let ask = one.finish(&parsed.descriptors)?;
@@ -308,18 +308,18 @@ impl<'b> Visitor<'b> for Requests<'_, 'b> {
 
     fn visit_seq<Q: SeqAccess<'b>>(self, mut seq: Q) -> Result<(), Q::Error> {
         let Self { parsed, caps } = self;
-        while seq.next_element_seed(Request { parsed, caps })?.is_some() {}
+        while seq.next_element_seed(BatchRequest { parsed, caps })?.is_some() {}
         Ok(())
     }
 }
 
 /// One request of a batch.
-struct Request<'s, 'b> {
+struct BatchRequest<'s, 'b> {
     parsed: &'s mut ParsedBody<'b>,
     caps: Caps,
 }
 
-impl<'b> DeserializeSeed<'b> for Request<'_, 'b> {
+impl<'b> DeserializeSeed<'b> for BatchRequest<'_, 'b> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'b>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -327,7 +327,7 @@ impl<'b> DeserializeSeed<'b> for Request<'_, 'b> {
     }
 }
 
-impl<'b> Visitor<'b> for Request<'_, 'b> {
+impl<'b> Visitor<'b> for BatchRequest<'_, 'b> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -372,7 +372,7 @@ impl<'b> Visitor<'b> for Descriptors<'_, 'b> {
     fn visit_seq<Q: SeqAccess<'b>>(self, mut seq: Q) -> Result<(), Q::Error> {
         let Self { parsed, caps } = self;
         let begin = parsed.descriptors.len();
-        while let Some(part) = seq.next_element_seed(Descriptor { parsed, caps })? {
+        while let Some(part) = seq.next_element_seed(DescriptorSeed { parsed, caps })? {
             if parsed.descriptors.len() - begin == caps.descriptors {
                 parsed.is_above_caps = true;
                 return Err(Q::Error::custom(format!("more than {} descriptors", caps.descriptors)));
@@ -384,7 +384,7 @@ impl<'b> Visitor<'b> for Descriptors<'_, 'b> {
 }
 
 /// One descriptor: a list of entries, or that list with its own `hits` or `consumed`.
-struct Descriptor<'s, 'b> {
+struct DescriptorSeed<'s, 'b> {
     parsed: &'s mut ParsedBody<'b>,
     caps: Caps,
 }
@@ -397,7 +397,7 @@ enum DescriptorMember {
     Consumed,
 }
 
-impl<'b> DeserializeSeed<'b> for Descriptor<'_, 'b> {
+impl<'b> DeserializeSeed<'b> for DescriptorSeed<'_, 'b> {
     type Value = ParsedDescriptor;
 
     fn deserialize<D: Deserializer<'b>>(self, deserializer: D) -> Result<ParsedDescriptor, D::Error> {
@@ -405,7 +405,7 @@ impl<'b> DeserializeSeed<'b> for Descriptor<'_, 'b> {
     }
 }
 
-impl<'b> Visitor<'b> for Descriptor<'_, 'b> {
+impl<'b> Visitor<'b> for DescriptorSeed<'_, 'b> {
     type Value = ParsedDescriptor;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -433,7 +433,7 @@ impl<'b> Visitor<'b> for Descriptor<'_, 'b> {
         while let Some(member) = map.next_key()? {
             match member {
                 DescriptorMember::Entries => once(&mut part, "entries", || {
-                    map.next_value_seed(Entries(Descriptor { parsed: &mut *parsed, caps }))
+                    map.next_value_seed(Entries(DescriptorSeed { parsed: &mut *parsed, caps }))
                 })?,
                 DescriptorMember::Hits => once(&mut hits, "hits", || number(&mut map))?,
                 DescriptorMember::Consumed => once(&mut consumed, "consumed", || number(&mut map))?,
@@ -450,13 +450,13 @@ impl<'b> Visitor<'b> for Descriptor<'_, 'b> {
 }
 
 /// The list of a descriptor that is an object.
-struct Entries<'s, 'b>(Descriptor<'s, 'b>);
+struct Entries<'s, 'b>(DescriptorSeed<'s, 'b>);
 
 impl<'b> DeserializeSeed<'b> for Entries<'_, 'b> {
     type Value = ParsedDescriptor;
 
     fn deserialize<D: Deserializer<'b>>(self, deserializer: D) -> Result<ParsedDescriptor, D::Error> {
-        struct Only<'s, 'b>(Descriptor<'s, 'b>);
+        struct Only<'s, 'b>(DescriptorSeed<'s, 'b>);
         impl<'b> Visitor<'b> for Only<'_, 'b> {
             type Value = ParsedDescriptor;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -486,8 +486,8 @@ struct Borrowed<'b>(Bytes<'b>);
 
 impl<'de: 'b, 'b> Deserialize<'de> for Borrowed<'b> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Text;
-        impl<'de> Visitor<'de> for Text {
+        struct TextVisitor;
+        impl<'de> Visitor<'de> for TextVisitor {
             type Value = Bytes<'de>;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a string")
@@ -499,7 +499,7 @@ impl<'de: 'b, 'b> Deserialize<'de> for Borrowed<'b> {
                 Ok(Cow::Owned(bytes.to_vec()))
             }
         }
-        deserializer.deserialize_bytes(Text).map(Borrowed)
+        deserializer.deserialize_bytes(TextVisitor).map(Borrowed)
     }
 }
 

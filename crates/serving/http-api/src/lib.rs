@@ -1,9 +1,9 @@
 //! The HTTP API: may this request pass, and which clients are limited, and why.
 //!
 //! [`HttpApi`] is the table of operations and what answers them; a `tollgate_http_kit::HttpSurface` serves
-//! it. [`HttpSettings`] says what it accepts and which header fields it sends; a [`Node`] says whether the
-//! process is ready. [`DebugPages`] and [`MetricsPage`] are what envoyproxy/ratelimit has on ports of their
-//! own. Not here: connections and routing (`http_kit`), what a decision looks like (`answers`,
+//! it. [`HttpSettings`] says what it accepts and which header fields it sends; a [`NodeStatus`] says whether
+//! the process is ready. [`DebugPages`] and [`MetricsPage`] are what envoyproxy/ratelimit has on ports of
+//! their own. Not here: connections and routing (`http_kit`), what a decision looks like (`answers`,
 //! `headers`), deciding (`limiter`).
 
 mod algorithm_table;
@@ -37,6 +37,6 @@ mod usual_body;
 pub use api::{HttpApi, PeerJson};
 pub use debug_pages::{DebugPages, DebugRoute};
 pub use metrics_page::{MetricsPage, MetricsRoute};
-pub use node::{ControlView, Node, NodeState, StoreStatus, StoreView};
+pub use node::{ControlView, NodeState, NodeStatus, StoreStatus, StoreView};
 pub use operations::Route;
 pub use settings::HttpSettings;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tollgate_core::Timestamp;
 
 /// The process as a load balancer and an operator see it.
-pub trait Node: Send + Sync + 'static {
+pub trait NodeStatus: Send + Sync + 'static {
     /// The current state.
     fn state(&self) -> NodeState;
 

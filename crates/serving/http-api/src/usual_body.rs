@@ -78,7 +78,7 @@ fn first<T>(place: &mut Option<T>, value: T) -> Option<()> {
 }
 
 /// A key and its value.
-type Entry<'b> = (&'b [u8], &'b [u8]);
+type BorrowedEntry<'b> = (&'b [u8], &'b [u8]);
 
 /// The unread rest of a body.
 struct Json<'b>(&'b [u8]);
@@ -225,7 +225,7 @@ impl<'b> Json<'b> {
 
     /// A key and its value.
     #[inline(never)]
-    fn entry(&mut self) -> Option<Entry<'b>> {
+    fn entry(&mut self) -> Option<BorrowedEntry<'b>> {
         let mut key = None;
         let mut value = None;
         self.take(b'{')?;
@@ -241,7 +241,7 @@ impl<'b> Json<'b> {
 /// A key and its value in the form that most programs write, without white space, and the text after them. A
 /// faster way to the result of [`Json::entry`].
 #[inline]
-fn compact_entry(json: &[u8]) -> Option<(Entry<'_>, &[u8])> {
+fn compact_entry(json: &[u8]) -> Option<(BorrowedEntry<'_>, &[u8])> {
     let (key, rest) = to_quote(json.strip_prefix(br#"{"key":""#)?)?;
     let (value, rest) = match rest.strip_prefix(br#","value":""#) {
         Some(rest) => to_quote(rest)?,

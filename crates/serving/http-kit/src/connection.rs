@@ -66,7 +66,7 @@ impl<A: Api> Surface for HttpSurface<A> {
         let mut drain = DrainWatch::new(drain);
         let mut heads = Heads::usual(&self.settings);
         let connection =
-            Arc::new(Connection { surface: self, activity, peer, wake: Arc::new(TaskWake::new()) });
+            Arc::new(ConnectionContext { surface: self, activity, peer, wake: Arc::new(TaskWake::new()) });
         let problem = loop {
             let (back, ended) = connection.drive(io, heads, &mut drain).await;
             io = back;
@@ -157,7 +157,7 @@ enum Ended {
 }
 
 /// State shared by the requests of one connection.
-struct Connection<A> {
+struct ConnectionContext<A> {
     surface: Arc<HttpSurface<A>>,
     activity: Arc<Activity>,
     /// Where the client is.
@@ -165,7 +165,7 @@ struct Connection<A> {
     wake: Arc<TaskWake>,
 }
 
-impl<A: Api> Connection<A> {
+impl<A: Api> ConnectionContext<A> {
     /// Serves requests whose heads are within `heads`. Also returns the socket, which returns the bytes of an
     /// unanswered request again.
     async fn drive<IO>(

@@ -20,7 +20,7 @@ use tokio::time::{sleep, timeout};
 use crate::connection_stats::ConnectionStats;
 use crate::drain::draining;
 use crate::socket::{Listener, Stream};
-use crate::surface::{Client, Surface};
+use crate::surface::{Peer, Surface};
 use crate::tls::Tls;
 
 /// Pause of accepting when the process or the machine is out of resources.
@@ -64,7 +64,7 @@ pub async fn accept<S: Surface>(
     mut drain: watch::Receiver<bool>,
 ) {
     let listener = listener.into();
-    let mut open = Open {
+    let mut open = OpenConnections {
         surface,
         tls,
         shares_its_queue: listener.shares_its_queue(),
@@ -122,7 +122,7 @@ pub async fn accept<S: Surface>(
 }
 
 /// The open connections of a listener.
-struct Open<S> {
+struct OpenConnections<S> {
     surface: Arc<S>,
     tls: Option<Arc<Tls>>,
     /// Other loops accept from the same queue, with the same counts.
@@ -134,7 +134,7 @@ struct Open<S> {
     connections: JoinSet<()>,
 }
 
-impl<S: Surface> Open<S> {
+impl<S: Surface> OpenConnections<S> {
     /// Serves a connection, unless there are too many.
     fn accepted(&mut self, stream: Stream, peer: Option<SocketAddr>) {
         self.stats.accepted.increment();
@@ -155,13 +155,13 @@ impl<S: Surface> Open<S> {
     }
 
     fn serve(&mut self, stream: Stream, peer: Option<SocketAddr>) {
-        let place = Place(Arc::clone(&self.stats));
+        let place = ConnectionGuard(Arc::clone(&self.stats));
         let surface = Arc::clone(&self.surface);
         let drain = self.drain.clone();
         match &self.tls {
             None => self.connections.spawn(async move {
                 let _place = place;
-                surface.serve_client(stream, Client { address: peer, is_certified: false }, drain).await;
+                surface.serve_client(stream, Peer { address: peer, is_certified: false }, drain).await;
             }),
             Some(tls) => {
                 let tls = Arc::clone(tls);
@@ -170,7 +170,7 @@ impl<S: Surface> Open<S> {
                     if let Some(stream) = encrypted(&tls, stream, peer, within, &place.0, drain.clone()).await
                     {
                         let is_certified = stream.get_ref().1.peer_certificates().is_some();
-                        let client = Client { address: peer, is_certified };
+                        let client = Peer { address: peer, is_certified };
                         surface.serve_client(stream, client, drain).await;
                     }
                     drop(place);
@@ -207,9 +207,9 @@ async fn encrypted(
 }
 
 /// A connection's place among those that are open: given back when it has ended, also by a panic.
-struct Place(Arc<ConnectionStats>);
+struct ConnectionGuard(Arc<ConnectionStats>);
 
-impl Drop for Place {
+impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         self.0.closed.increment();
     }

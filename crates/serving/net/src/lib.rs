@@ -31,5 +31,5 @@ pub use listeners::{Listeners, Sockets, raise_descriptor_limit};
 pub use presence::{Presence, ReadAhead};
 pub use socket::{Address, Listener, Socket, Stream};
 pub use socket_file::SocketFile;
-pub use surface::{Client, Surface};
+pub use surface::{Peer, Surface};
 pub use tls::{Tls, TlsError, TlsFiles};

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 /// The other end of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Client {
+pub struct Peer {
     /// `None` where connections have no address.
     pub address: Option<SocketAddr>,
     /// It has shown a certificate that the client CA of the listener has signed.
@@ -82,7 +82,7 @@ pub trait Surface: Send + Sync + 'static {
     fn serve_client<IO>(
         self: Arc<Self>,
         io: IO,
-        client: Client,
+        client: Peer,
         drain: watch::Receiver<bool>,
     ) -> impl Future<Output = ()> + Send
     where

@@ -25,11 +25,11 @@ pub struct Tls {
     files: TlsFiles,
     alpn: Vec<Vec<u8>>,
     active: ArcSwap<Active>,
-    seen: Mutex<Seen>,
+    seen: Mutex<FileDigests>,
 }
 
 /// Digests of the files.
-struct Seen {
+struct FileDigests {
     /// The files when the certificate in use was read.
     active: [Option<Digest>; 3],
     /// The files when they were last read.
@@ -50,7 +50,7 @@ impl Tls {
         // The first random number of a process takes tens of milliseconds to draw: better now than during a
         // handshake. If it fails, handshakes fail too and report it.
         let _ = aws_lc_rs::default_provider().secure_random.fill(&mut [0; 32]);
-        let seen = Mutex::new(Seen { active: found, last: found });
+        let seen = Mutex::new(FileDigests { active: found, last: found });
         Ok(Self { files, alpn, active, seen })
     }
 

@@ -2,19 +2,19 @@
 
 use tollgate_limiter::MAX_HITS;
 
-use crate::parse::{Span, number};
+use crate::parse::{ArgumentRange, number};
 
 /// The arguments of a command, its name first.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arguments<'a> {
     input: &'a [u8],
-    spans: &'a [Span],
+    spans: &'a [ArgumentRange],
 }
 
 impl<'a> Arguments<'a> {
     /// The arguments at `spans` of `input`.
     #[inline]
-    pub(crate) const fn new(input: &'a [u8], spans: &'a [Span]) -> Self {
+    pub(crate) const fn new(input: &'a [u8], spans: &'a [ArgumentRange]) -> Self {
         Self { input, spans }
     }
 
@@ -42,7 +42,7 @@ impl<'a> Arguments<'a> {
 
     /// Where they are in the buffer.
     #[inline]
-    pub(crate) const fn spans(&self) -> &'a [Span] {
+    pub(crate) const fn spans(&self) -> &'a [ArgumentRange] {
         self.spans
     }
 

@@ -8,7 +8,7 @@ use std::thread::LocalKey;
 use tollgate_buffers::{BufferPool, Buffers};
 
 use crate::batch::Batch;
-use crate::parse::Span;
+use crate::parse::ArgumentRange;
 
 /// Bytes read at once. They bound a connection's turn, since they hold a bounded number of commands.
 pub(crate) const INPUT: usize = 16 * 1024;
@@ -27,7 +27,7 @@ pub(crate) struct TurnBuffers {
 /// Everything except the input, which the arguments of commands point into.
 #[derive(Debug, Default)]
 pub(crate) struct Work {
-    pub(crate) arguments: Vec<Span>,
+    pub(crate) arguments: Vec<ArgumentRange>,
     pub(crate) batch: Batch,
     /// Replies to be written.
     pub(crate) out: Vec<u8>,

@@ -13,9 +13,9 @@ use tollgate_store::Store;
 
 use crate::arguments::{Arguments, permits};
 use crate::degraded;
-use crate::parse::Span;
+use crate::parse::ArgumentRange;
 use crate::pending::Pending;
-use crate::reply::{Reply, saturate};
+use crate::reply::{ReplyWriter, saturate};
 use crate::stats::Counts;
 use crate::time_unit::TimeUnit;
 use crate::turn::{Pushed, Turn};
@@ -90,7 +90,7 @@ impl Checks {
         let decisions = self.pending.commands(input).map(|(arguments, ())| async move {
             let mut out = Vec::new();
             let mut entries = Vec::new();
-            let reply = Reply { out: &mut out, is_resp3 };
+            let reply = ReplyWriter { out: &mut out, is_resp3 };
             let mut turn = Turn { context, peer, presence, now, reply, counts: Counts::default() };
             match Check::parse(arguments, &mut entries) {
                 Err(message) => turn.fail(Reason::Invalid, message),
@@ -129,9 +129,9 @@ impl<'a> Check<'a> {
         let (arguments, with_degraded) =
             if arguments.len() % 2 == 1 { degraded::split_option(arguments) } else { (arguments, false) };
         let [_, domain, words @ ..] = arguments.spans() else { return Err(USAGE) };
-        let is_named = |name: &Span, option: &[u8]| name.of(input).eq_ignore_ascii_case(option);
+        let is_named = |name: &ArgumentRange, option: &[u8]| name.of(input).eq_ignore_ascii_case(option);
         // The last two arguments; a descriptor has at least two before them.
-        let option = |words: &[Span]| match words {
+        let option = |words: &[ArgumentRange]| match words {
             [_, _, .., name, _] if is_named(name, b"cost") => Some(false),
             [_, _, .., name, _] if is_named(name, b"consumed") => Some(true),
             _ => None,
@@ -190,7 +190,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    fn write(self, answer: &Answer<'_>, reply: &mut Reply<'_>) {
+    fn write(self, answer: &Answer<'_>, reply: &mut ReplyWriter<'_>) {
         let is_denied = !answer.is_admitted();
         let descriptor = answer.descriptor(0);
         let limited = descriptor.as_ref().filter(|it| it.limit.is_some() || it.kind == Kind::Blocked);

@@ -33,9 +33,9 @@ use crate::buffers::{OUTPUT, TurnBuffers, Work};
 use crate::command::Command;
 use crate::context::Context;
 use crate::parse::{Parsed, ProtocolError, parse};
-use crate::reply::Reply;
+use crate::reply::ReplyWriter;
 use crate::session::{Rejection, Session};
-use crate::standard::{self, Next};
+use crate::standard::{self, AfterCommand};
 use crate::stats::Counts;
 use crate::turn::{Pushed, Turn};
 use crate::undecided::{Reason, Why};
@@ -231,7 +231,7 @@ where
     #[cold]
     fn reject(&self, error: ProtocolError, out: &mut Vec<u8>) {
         let Self { context, presence, session, .. } = self;
-        let reply = Reply { out, is_resp3: false };
+        let reply = ReplyWriter { out, is_resp3: false };
         let peer = session.peer;
         let now = Timestamp::ZERO;
         let counts = Counts::default();
@@ -289,7 +289,7 @@ where
                 }
                 Ok(Command::Standard(standard)) => {
                     flush(batch, input, &mut turn, io).await;
-                    if standard::execute(standard, command, session, &mut turn) == Next::Close {
+                    if standard::execute(standard, command, session, &mut turn) == AfterCommand::Close {
                         break (0, Some(End::Close));
                     }
                     // The client may have authenticated.
@@ -326,7 +326,7 @@ fn turn<'a, S: Store>(
     presence: &'a Presence,
     out: &'a mut Vec<u8>,
 ) -> Turn<'a, S> {
-    let reply = Reply { out, is_resp3: session.is_resp3 };
+    let reply = ReplyWriter { out, is_resp3: session.is_resp3 };
     let peer = session.peer;
     let now = context.now();
     let counts = Counts::default();

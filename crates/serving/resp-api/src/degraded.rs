@@ -7,7 +7,7 @@
 use tollgate_limiter::Degraded;
 
 use crate::arguments::Arguments;
-use crate::reply::Reply;
+use crate::reply::ReplyWriter;
 
 /// The arguments without the option, and whether it was there.
 #[inline]
@@ -16,7 +16,7 @@ pub(crate) fn split_option(arguments: Arguments<'_>) -> (Arguments<'_>, bool) {
 }
 
 /// The extra element: how the decision was made without the store; null if the store made it.
-pub(crate) fn write(degraded: Option<Degraded>, reply: &mut Reply<'_>) {
+pub(crate) fn write(degraded: Option<Degraded>, reply: &mut ReplyWriter<'_>) {
     match degraded {
         Some(degraded) => reply.bulk(degraded.name().as_bytes()),
         None => reply.null(),

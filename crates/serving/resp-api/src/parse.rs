@@ -7,7 +7,7 @@ mod inline;
 pub(crate) mod number;
 mod parsed;
 
-pub(crate) use self::parsed::{Caps, Parsed, ProtocolError, Span};
+pub(crate) use self::parsed::{ArgumentRange, Caps, Parsed, ProtocolError};
 
 /// Bytes within which the first line of an array or a bulk string must end.
 const MAX_HEADER: usize = 32;
@@ -24,7 +24,7 @@ const SHORTEST_ARGUMENT: usize = 6;
 pub(crate) fn parse(
     buffer: &mut [u8],
     start: usize,
-    arguments: &mut Vec<Span>,
+    arguments: &mut Vec<ArgumentRange>,
     caps: &Caps,
 ) -> Result<Parsed, ProtocolError> {
     arguments.clear();
@@ -45,7 +45,7 @@ enum Header {
 fn array(
     buffer: &[u8],
     start: usize,
-    arguments: &mut Vec<Span>,
+    arguments: &mut Vec<ArgumentRange>,
     caps: &Caps,
 ) -> Result<Parsed, ProtocolError> {
     let (mut left, mut at) =
@@ -89,7 +89,7 @@ fn array(
                 return Ok(Parsed::Part { needed: end + 2 - start + left * SHORTEST_ARGUMENT });
             }
         }
-        arguments.push(Span::new(body, end));
+        arguments.push(ArgumentRange::new(body, end));
         at = end + 2;
         left -= 1;
     }

@@ -3,14 +3,14 @@
 use tollgate_limiter::MAX_IN_FLIGHT;
 
 use crate::arguments::Arguments;
-use crate::parse::Span;
+use crate::parse::ArgumentRange;
 use crate::turn::Pushed;
 
 /// Arguments of commands, each with an `A`, in a buffer that is kept from batch to batch.
 #[derive(Debug)]
 pub(crate) struct Pending<A> {
     /// The arguments of all commands.
-    spans: Vec<Span>,
+    spans: Vec<ArgumentRange>,
     /// Where those of each command end in `spans`.
     ends: Vec<(usize, A)>,
 }

@@ -7,13 +7,13 @@ const MAX_REPEATED: usize = 128;
 
 /// Appends replies to a connection's output.
 #[derive(Debug)]
-pub(crate) struct Reply<'a> {
+pub(crate) struct ReplyWriter<'a> {
     pub(crate) out: &'a mut Vec<u8>,
     /// RESP3 has types of its own for maps, nulls and verbatim text.
     pub(crate) is_resp3: bool,
 }
 
-impl Reply<'_> {
+impl ReplyWriter<'_> {
     /// A short text without line breaks.
     pub(crate) fn simple(&mut self, text: &str) {
         self.line(b'+', text.as_bytes());

@@ -12,7 +12,7 @@ use crate::arguments::Arguments;
 use crate::command::SlotAction;
 use crate::degraded;
 use crate::pending::Pending;
-use crate::reply::{Reply, saturate};
+use crate::reply::{ReplyWriter, saturate};
 use crate::time_unit::TimeUnit;
 use crate::turn::{Pushed, Turn};
 use crate::undecided::Reason;
@@ -139,7 +139,7 @@ impl<'a> SlotCommand<'a> {
         }
     }
 
-    fn write(self, answer: &SlotAnswer, reply: &mut Reply<'_>) {
+    fn write(self, answer: &SlotAnswer, reply: &mut ReplyWriter<'_>) {
         let is_denied = !answer.is_admitted();
         reply.array(7 + usize::from(self.with_degraded));
         for number in [

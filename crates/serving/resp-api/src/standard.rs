@@ -17,7 +17,7 @@ use crate::turn::Turn;
 
 /// State of the connection after a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
+pub(crate) enum AfterCommand {
     /// It stays open.
     Continue,
     /// It is closed when the reply has been written.
@@ -30,7 +30,7 @@ pub(crate) fn execute<S: Store>(
     arguments: Arguments<'_>,
     session: &mut Session,
     turn: &mut Turn<'_, S>,
-) -> Next {
+) -> AfterCommand {
     if command == Standard::Info {
         // It counts the commands before it.
         turn.report();
@@ -51,7 +51,7 @@ pub(crate) fn execute<S: Store>(
         },
         Standard::Quit => {
             reply.simple("OK");
-            return Next::Close;
+            return AfterCommand::Close;
         }
         Standard::Reset => {
             *session = Session::new(session.id, session.peer, &context.settings);
@@ -64,5 +64,5 @@ pub(crate) fn execute<S: Store>(
             Err(message) => reply.error(message),
         },
     }
-    Next::Continue
+    AfterCommand::Continue
 }

@@ -12,11 +12,11 @@ use tollgate_limiter::{Scratch, Throttle, Throttled};
 use tollgate_store::Store;
 
 pub(crate) use self::form::Form;
-use self::quotas::{Quotas, Rate, Slot};
+use self::quotas::{QuotaSlot, Quotas, ThrottleRate};
 use crate::arguments::{Arguments, NOT_AN_INTEGER, permits};
 use crate::degraded;
-use crate::parse::{Span, number};
-use crate::reply::{Reply, integer, saturate};
+use crate::parse::{ArgumentRange, number};
+use crate::reply::{ReplyWriter, integer, saturate};
 use crate::time_unit::TimeUnit;
 use crate::turn::{Pushed, Turn};
 
@@ -29,8 +29,8 @@ const MAX_REPLY: usize = 4 + 5 * 23 + 11;
 /// One command of a batch.
 #[derive(Clone, Copy, Debug)]
 struct Item {
-    key: Span,
-    slot: Slot,
+    key: ArgumentRange,
+    slot: QuotaSlot,
     form: Form,
     cost: Cost,
     /// The reply ends with the element of `WITHDEGRADED`.
@@ -67,7 +67,7 @@ impl Throttles {
             [_, key, burst, count, period, quantity] => (key, burst, count, period, Some(quantity)),
             _ => return Pushed::Invalid(crate::reply::wrong_number_of_arguments(form.name())),
         };
-        let read = |span: Span| number::parse(span.of(arguments.input()));
+        let read = |span: ArgumentRange| number::parse(span.of(arguments.input()));
         let (Some(burst), Some(count), Some(period)) = (read(burst), read(count), read(period)) else {
             return Pushed::Invalid(NOT_AN_INTEGER.to_owned());
         };
@@ -75,7 +75,7 @@ impl Throttles {
             Ok(cost) => cost,
             Err(message) => return Pushed::Invalid(message.to_owned()),
         };
-        let rate = Rate { form, burst, count, period };
+        let rate = ThrottleRate { form, burst, count, period };
         let slot = match self.quotas.find(&rate) {
             Some(slot) => slot,
             // The quota that a new one replaces may be needed by the batch.
@@ -132,7 +132,7 @@ impl Throttles {
 }
 
 #[inline]
-fn write(item: &Item, capacity: i64, answer: &Throttled, reply: &mut Reply<'_>) {
+fn write(item: &Item, capacity: i64, answer: &Throttled, reply: &mut ReplyWriter<'_>) {
     let form = item.form;
     let is_denied = !answer.is_admitted();
     let remaining = saturate(answer.remaining());

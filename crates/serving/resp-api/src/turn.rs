@@ -8,7 +8,7 @@ use tollgate_net::Presence;
 use tollgate_store::Store;
 
 use crate::context::Context;
-use crate::reply::Reply;
+use crate::reply::ReplyWriter;
 use crate::stats::Counts;
 
 /// State that every command of a turn uses.
@@ -20,7 +20,7 @@ pub(crate) struct Turn<'a, S: Store> {
     pub(crate) presence: &'a Presence,
     /// When the commands arrived.
     pub(crate) now: Timestamp,
-    pub(crate) reply: Reply<'a>,
+    pub(crate) reply: ReplyWriter<'a>,
     /// Counts that are not reported yet.
     pub(crate) counts: Counts,
 }

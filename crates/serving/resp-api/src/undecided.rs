@@ -13,7 +13,7 @@ use crate::turn::Turn;
 
 /// The parts of a dropped command that were looked at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct InspectedParts {
     /// The first argument; empty if it is too long for a name.
     pub(crate) name: Vec<u8>,
     /// The last argument; empty if it is long.
@@ -82,7 +82,7 @@ impl<S: Store> Turn<'_, S> {
 
     /// Answers a command that was dropped.
     #[cold]
-    pub(crate) fn undecided(&mut self, seen: &Seen, why: Why) {
+    pub(crate) fn undecided(&mut self, seen: &InspectedParts, why: Why) {
         let (reason, text) = match why {
             Why::TooLarge => (Reason::TooLarge, "ERR the command is too large; nothing was counted"),
             Why::Overload => {

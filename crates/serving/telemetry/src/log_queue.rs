@@ -23,11 +23,11 @@ const FLUSH: Duration = Duration::from_secs(1);
 
 /// Lines on their way. Cloned handles share one queue.
 #[derive(Clone, Debug, Default)]
-pub struct LogQueue(Arc<Shared>);
+pub struct LogQueue(Arc<SharedQueue>);
 
 #[derive(Debug, Default)]
-struct Shared {
-    queue: Mutex<Queue>,
+struct SharedQueue {
+    queue: Mutex<LogLines>,
     /// A line has come, or the last one is written.
     changed: Condvar,
     dropped: AtomicU64,
@@ -35,7 +35,7 @@ struct Shared {
 }
 
 #[derive(Debug, Default)]
-struct Queue {
+struct LogLines {
     lines: VecDeque<Vec<u8>>,
     bytes: usize,
     is_writing: bool,
@@ -88,7 +88,7 @@ impl LogQueue {
     }
 
     fn write_to(&self, mut to: impl Write) {
-        let mut reported = Missing::default();
+        let mut reported = MissingLines::default();
         loop {
             let line = self.next(&mut reported);
             if to.write_all(&line).and_then(|()| to.flush()).is_err() {
@@ -99,7 +99,7 @@ impl LogQueue {
 
     /// The next line, as soon as there is one. Once all are written, says how many are missing, at most once
     /// per second.
-    fn next(&self, reported: &mut Missing) -> Vec<u8> {
+    fn next(&self, reported: &mut MissingLines) -> Vec<u8> {
         let mut queue = self.0.queue.lock();
         loop {
             queue.is_writing = !queue.lines.is_empty();
@@ -109,7 +109,7 @@ impl LogQueue {
             }
             self.0.changed.notify_all();
             let has_line = !self.0.changed.wait_for(&mut queue, NOTICE_EVERY).timed_out();
-            let missing = Missing { dropped: self.dropped(), left_out: self.left_out() };
+            let missing = MissingLines { dropped: self.dropped(), left_out: self.left_out() };
             if !has_line && missing != *reported {
                 drop(queue);
                 missing.report(*reported);
@@ -122,12 +122,12 @@ impl LogQueue {
 
 /// Number of lines that are missing in the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Missing {
+struct MissingLines {
     dropped: u64,
     left_out: u64,
 }
 
-impl Missing {
+impl MissingLines {
     /// Logs the lines that are missing since `before`.
     fn report(self, before: Self) {
         let dropped = self.dropped - before.dropped;
@@ -168,9 +168,9 @@ impl Write for Lines<'_> {
 
 impl Drop for FlushOnDrop {
     fn drop(&mut self) {
-        let Shared { queue, changed, .. } = &*self.0.0;
+        let SharedQueue { queue, changed, .. } = &*self.0.0;
         let mut queue = queue.lock();
-        let is_busy = |queue: &mut Queue| queue.is_writing || !queue.lines.is_empty();
+        let is_busy = |queue: &mut LogLines| queue.is_writing || !queue.lines.is_empty();
         changed.wait_while_for(&mut queue, is_busy, FLUSH);
     }
 }
@@ -182,12 +182,12 @@ mod tests {
     use super::*;
 
     /// Accepts a line only when the test permits it.
-    struct Reader {
+    struct GatedWriter {
         turns: Receiver<()>,
         read: Sender<Vec<u8>>,
     }
 
-    impl Write for Reader {
+    impl Write for GatedWriter {
         fn write(&mut self, line: &[u8]) -> io::Result<usize> {
             self.turns.recv().map_err(io::Error::other)?;
             self.read.send(line.to_vec()).map_err(io::Error::other)?;
@@ -203,7 +203,7 @@ mod tests {
     fn a_reader_that_stalls_costs_lines_and_never_time() {
         let (turn, turns) = channel();
         let (read, lines) = channel();
-        let (queue, _flush) = LogQueue::start(Reader { turns, read }).expect("a thread");
+        let (queue, _flush) = LogQueue::start(GatedWriter { turns, read }).expect("a thread");
         let line = [b'x'; 1_000];
         for _ in 0..2_000 {
             queue.push(&line);
@@ -225,7 +225,7 @@ mod tests {
     fn the_last_lines_are_written_before_the_end() {
         let (turn, turns) = channel();
         let (read, lines) = channel();
-        let (queue, flush) = LogQueue::start(Reader { turns, read }).expect("a thread");
+        let (queue, flush) = LogQueue::start(GatedWriter { turns, read }).expect("a thread");
         for number in 0..100_u8 {
             queue.push(&[number]);
             turn.send(()).expect("it writes");

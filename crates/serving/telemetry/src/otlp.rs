@@ -92,7 +92,7 @@ impl Traces {
             .with_resource(resource)
             // There is a span only where the call is sampled.
             .with_sampler(Sampler::AlwaysOn)
-            .with_span_processor(Queue { spans, counts: Arc::clone(&counts) })
+            .with_span_processor(SpanQueue { spans, counts: Arc::clone(&counts) })
             .build();
         Ok(Self { provider, counts, stop, stopped })
     }
@@ -131,7 +131,7 @@ where
 {
     fn on_new_span(&self, attributes: &span::Attributes<'_>, id: &span::Id, context: LayerContext<'_, S>) {
         let Some(span) = context.span(id) else { return };
-        let mut said = Said::default();
+        let mut said = SpanFields::default();
         attributes.record(&mut said);
         let parent = TraceContextPropagator::new().extract_with_context(&Context::new(), &said);
         let builder = SpanBuilder::from_name(attributes.metadata().name())
@@ -144,7 +144,7 @@ where
         let Some(span) = context.span(id) else { return };
         let mut extensions = span.extensions_mut();
         let Some(ours) = extensions.get_mut::<Span>().filter(|ours| ours.is_recording()) else { return };
-        let mut said = Said::default();
+        let mut said = SpanFields::default();
         values.record(&mut said);
         if let Some(error) = said.attributes.iter().find(|attribute| attribute.key.as_str() == "error") {
             ours.set_status(Status::error(error.value.as_str().into_owned()));
@@ -162,19 +162,19 @@ where
 
 /// The fields of a span: attributes, and the two that name its parent.
 #[derive(Default)]
-struct Said {
+struct SpanFields {
     traceparent: Option<String>,
     tracestate: Option<String>,
     attributes: Vec<KeyValue>,
 }
 
-impl Said {
+impl SpanFields {
     fn add(&mut self, field: &Field, value: impl Into<Value>) {
         self.attributes.push(KeyValue::new(field.name(), value));
     }
 }
 
-impl Visit for Said {
+impl Visit for SpanFields {
     fn record_str(&mut self, field: &Field, value: &str) {
         match field.name() {
             "traceparent" => self.traceparent = Some(value.to_owned()),
@@ -204,7 +204,7 @@ impl Visit for Said {
     }
 }
 
-impl Extractor for Said {
+impl Extractor for SpanFields {
     fn get(&self, key: &str) -> Option<&str> {
         match key {
             "traceparent" => self.traceparent.as_deref(),
@@ -220,12 +220,12 @@ impl Extractor for Said {
 
 /// Takes ended spans from the threads that serve, without waiting.
 #[derive(Debug)]
-struct Queue {
+struct SpanQueue {
     spans: mpsc::Sender<SpanData>,
     counts: Arc<SpanCounts>,
 }
 
-impl SpanProcessor for Queue {
+impl SpanProcessor for SpanQueue {
     fn on_start(&self, _span: &mut Span, _context: &Context) {}
 
     fn on_end(&self, span: SpanData) {

@@ -9,13 +9,13 @@ use tollgate_store::StoreName;
 use tollgate_store::remote::{ConfigError, Failure, StoreState};
 
 use crate::dial::Network;
-use crate::flight::Entry;
+use crate::flight::QueueEntry;
 use crate::queue::Traffic;
 use crate::server_error::{Cause, ServerError};
 use crate::settings::{CONNECT_SETTING, LinkSettings};
 use crate::shared::Shared;
 use crate::thread_connections::{PerThread, Registry};
-use crate::topology::Node;
+use crate::topology::ServerIndex;
 
 /// A client of one server, a master behind Sentinels, or a Cluster. Opens no connection before the first
 /// call.
@@ -56,7 +56,7 @@ impl<W: PerThread> Client<W> {
     ///
     /// # Errors
     /// [`Failure`] when no node can be asked.
-    pub async fn node_of(&self, slot: u16, by: Instant) -> Result<Node, Failure> {
+    pub async fn node_of(&self, slot: u16, by: Instant) -> Result<ServerIndex, Failure> {
         if let Some(why) = self.shared.barred() {
             return Err(why.to_failure());
         }
@@ -103,14 +103,14 @@ impl<W: PerThread> Client<W> {
     ///
     /// # Errors
     /// [`Failure`] when it cannot be sent; then its caller gets no other answer.
-    pub fn send(&self, traffic: Traffic, node: Node, item: W::Item) -> Result<(), Failure> {
+    pub fn send(&self, traffic: Traffic, node: ServerIndex, item: W::Item) -> Result<(), Failure> {
         let failed = |why: &ServerError| Err(why.to_failure());
         let here = W::threads().with(|map| map.connections(&self.shared, &self.workload, &self.registry));
         let connections = match here {
             Ok(connections) => connections,
             Err(why) => return failed(&why),
         };
-        let mut entry = Entry::New(item);
+        let mut entry = QueueEntry::New(item);
         for _ in 0..2 {
             let queue = connections.queue(node, traffic);
             match queue.push(entry) {
@@ -124,7 +124,7 @@ impl<W: PerThread> Client<W> {
     }
 
     /// Waits until the node of a slot is known.
-    async fn find_node(&self, slot: u16, by: Instant) -> Result<Node, ServerError> {
+    async fn find_node(&self, slot: u16, by: Instant) -> Result<ServerIndex, ServerError> {
         let topology = self.shared.topology();
         let unavailable = Cause::Unavailable;
         let mut learnt = topology.watch();

@@ -27,7 +27,7 @@ pub(crate) use self::state::Driver;
 const LONG_ATTEMPT: u32 = 4;
 
 /// The queue has ended.
-struct Ended;
+struct QueueEnded;
 
 impl<W: Workload> Driver<W> {
     /// Runs until the queue ends.
@@ -38,7 +38,7 @@ impl<W: Workload> Driver<W> {
                 match self.recover().await {
                     Ok(true) => {}
                     Ok(false) => continue,
-                    Err(Ended) => return,
+                    Err(QueueEnded) => return,
                 }
             } else if self.connections.is_empty() && self.connect().await.is_err() {
                 return;
@@ -56,7 +56,7 @@ impl<W: Workload> Driver<W> {
     }
 
     /// Waits for a connection without a limit of time; meanwhile callers whose time is over fail.
-    async fn connect(&mut self) -> Result<(), Ended> {
+    async fn connect(&mut self) -> Result<(), QueueEnded> {
         let shared = self.shared().clone();
         let node = self.queue.node();
         if !self.breaker.is_open() {
@@ -87,7 +87,7 @@ impl<W: Workload> Driver<W> {
                     shared.topology().doubted.notify_one();
                     if !shared.topology().keeps_any(node) {
                         self.queue.end();
-                        return Err(Ended);
+                        return Err(QueueEnded);
                     }
                 }
             }
@@ -97,14 +97,14 @@ impl<W: Workload> Driver<W> {
     }
 
     /// Runs `what`, and fails callers in the queue when their time is over.
-    async fn meanwhile<T>(&mut self, what: impl Future<Output = T>) -> Result<T, Ended> {
+    async fn meanwhile<T>(&mut self, what: impl Future<Output = T>) -> Result<T, QueueEnded> {
         let mut what = pin!(what);
         let queue = self.queue.clone();
         let mut counted: Option<Instant> = None;
         poll_fn(move |cx| {
             loop {
                 if queue.has_ended() {
-                    return Poll::Ready(Err(Ended));
+                    return Poll::Ready(Err(QueueEnded));
                 }
                 if let Poll::Ready(done) = what.as_mut().poll(cx) {
                     return Poll::Ready(Ok(done));
@@ -129,11 +129,11 @@ impl<W: Workload> Driver<W> {
     /// The breaker is open because nothing was answered, and the connections are still open: their replies
     /// may still come, as from a server that was paused. Then one of them is probed. True when it may be used
     /// again; otherwise all are closed, as are connections that stay silent.
-    async fn recover(&mut self) -> Result<bool, Ended> {
+    async fn recover(&mut self) -> Result<bool, QueueEnded> {
         let found = poll_fn(|cx| self.poll_owed(cx)).await;
         self.abandon_all();
         let Some(mut connection) = found else {
-            return if self.queue.has_ended() { Err(Ended) } else { Ok(false) };
+            return if self.queue.has_ended() { Err(QueueEnded) } else { Ok(false) };
         };
         let shared = self.shared().clone();
         let probe = async { (shared.dialer().probe(connection.connection()).await, connection) };

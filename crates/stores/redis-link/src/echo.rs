@@ -16,18 +16,18 @@ static ECHO: LazyLock<Script> = LazyLock::new(|| Script::of(&["return KEYS[1]"])
 
 /// A call that asks for its key.
 #[derive(Debug)]
-pub(crate) struct Call {
+pub(crate) struct EchoCall {
     pub(crate) key: Vec<u8>,
     waiter: Option<Waiter<Value>>,
 }
 
-impl Call {
+impl EchoCall {
     pub(crate) fn new(key: &[u8], waiter: Waiter<Value>) -> Self {
         Self { key: key.to_vec(), waiter: Some(waiter) }
     }
 }
 
-impl Item for Call {
+impl Item for EchoCall {
     fn deadline(&self) -> Instant {
         self.waiter.as_ref().map(Waiter::deadline).expect("it was not answered yet")
     }
@@ -41,7 +41,7 @@ impl Item for Call {
     }
 }
 
-impl Request for Call {
+impl Request for EchoCall {
     type Order = ();
 
     fn order(&self) {}
@@ -80,22 +80,22 @@ impl PerThread for Echo {
 }
 
 impl Workload for Echo {
-    type Item = Call;
-    type Request = Call;
+    type Item = EchoCall;
+    type Request = EchoCall;
     type Buffers = ();
 
     fn begin(&self, (): &mut ()) {}
 
-    fn add(&self, call: Call, requests: &mut Vec<Planned<Call>>, (): &mut ()) -> bool {
+    fn add(&self, call: EchoCall, requests: &mut Vec<Planned<EchoCall>>, (): &mut ()) -> bool {
         requests.push(Planned::new(call));
         false
     }
 
-    fn prepare(&self, _: &mut Call, (): &mut (), _: &Shared) -> bool {
+    fn prepare(&self, _: &mut EchoCall, (): &mut (), _: &Shared) -> bool {
         true
     }
 
-    fn write(&self, requests: &[Planned<Call>], _: bool, (): &(), bytes: &mut Vec<u8>) -> usize {
+    fn write(&self, requests: &[Planned<EchoCall>], _: bool, (): &(), bytes: &mut Vec<u8>) -> usize {
         array(bytes, 4);
         for word in [b"EVALSHA", ECHO.sha().as_bytes(), b"1", &requests[0].request.key] {
             bulk(bytes, word);
@@ -105,11 +105,11 @@ impl Workload for Echo {
 
     fn on_reply(
         &self,
-        requests: impl Iterator<Item = Planned<Call>>,
+        requests: impl Iterator<Item = Planned<EchoCall>>,
         _: usize,
         value: Value,
         (): &mut (),
-        _: &mut Replies<'_, Call>,
+        _: &mut Replies<'_, EchoCall>,
     ) {
         for mut planned in requests {
             if let Some(waiter) = planned.request.waiter.take() {

@@ -4,7 +4,7 @@
 use tokio::time::Instant;
 
 use crate::command::{array, bulk};
-use crate::replies::{Outcome, Replies};
+use crate::replies::{RemainingWork, Replies};
 use crate::reply::Reply;
 use crate::request::{Item as _, Planned, Request as _};
 use crate::script::Script;
@@ -15,14 +15,14 @@ use crate::workload::Workload;
 
 /// An entry of a queue.
 #[derive(Debug)]
-pub(crate) enum Entry<W: Workload> {
+pub(crate) enum QueueEntry<W: Workload> {
     /// An item from a caller.
     New(W::Item),
     /// A request that was in flight and has to be sent again: nothing was changed by then.
     Again(Box<Planned<W::Request>>),
 }
 
-impl<W: Workload> Entry<W> {
+impl<W: Workload> QueueEntry<W> {
     /// The instant until which a caller waits for it; `None` when no caller does.
     pub(crate) fn waits_until(&self) -> Option<Instant> {
         match self {
@@ -127,7 +127,7 @@ impl<W: Workload> Flight<W> {
     pub(crate) fn plan(
         &mut self,
         workload: &W,
-        entries: &mut Vec<Entry<W>>,
+        entries: &mut Vec<QueueEntry<W>>,
         now: Instant,
         shared: &Shared,
         ahead: Ahead<'_>,
@@ -137,16 +137,16 @@ impl<W: Workload> Flight<W> {
         for entry in entries.drain(..) {
             let Some(by) = entry.waits_until() else { continue };
             match entry {
-                Entry::New(item) if by <= now => {
+                QueueEntry::New(item) if by <= now => {
                     shared.counters().conn.unsent.add(1);
                     item.fail(shared.not_sent_in_time().to_failure());
                 }
-                Entry::New(item) => {
+                QueueEntry::New(item) => {
                     if workload.add(item, &mut self.requests, &mut self.buffers) {
                         shared.counters().conn.merged.add(1);
                     }
                 }
-                Entry::Again(mut planned) => {
+                QueueEntry::Again(mut planned) => {
                     expire(&mut planned, now, shared);
                     if planned.request.waits_until().is_some() {
                         self.requests.push(*planned);
@@ -262,7 +262,7 @@ impl<W: Workload> Flight<W> {
         sent: bool,
         server: &str,
         shared: &Shared,
-    ) -> Outcome<W::Request> {
+    ) -> RemainingWork<W::Request> {
         let mut handled = Replies::new(server, shared);
         let mut replies = replies.drain(..);
         let mut requests = self.requests.drain(..);
@@ -296,7 +296,7 @@ mod tests {
     use tollgate_store::StoreName;
 
     use super::*;
-    use crate::echo::{Call, Echo};
+    use crate::echo::{Echo, EchoCall};
     use crate::request::Waiter;
     use crate::settings::LinkSettings;
 
@@ -308,9 +308,9 @@ mod tests {
         settings.deadline = Duration::from_secs(60);
         let shared = Shared::new(settings, StoreName::new("redis"), None).expect("settings");
         let (to, _answer) = oneshot::channel();
-        let call = Call::new(b"k", Waiter::new(to, Instant::now() + Duration::from_secs(60)));
+        let call = EchoCall::new(b"k", Waiter::new(to, Instant::now() + Duration::from_secs(60)));
         let mut flight = Flight::default();
-        let mut entry = Entry::New(call);
+        let mut entry = QueueEntry::New(call);
         let mut scripts = Vec::new();
         for (error, asks) in [
             ("ASK 7 b:1", false),
@@ -331,7 +331,7 @@ mod tests {
             scripts = outcome.unknown;
             let redirected = outcome.redirects.into_iter().map(|it| it.planned);
             let planned = outcome.again.into_iter().chain(redirected).next().expect("it is sent again");
-            entry = Entry::Again(Box::new(planned));
+            entry = QueueEntry::Again(Box::new(planned));
         }
     }
 }

@@ -56,7 +56,7 @@ pub use shared::Shared;
 pub use stats::{FLIGHT_EDGES, FlightStats, LinkCounters};
 pub use thread_connections::{PerThread, ThreadMap};
 pub use tollgate_tls::TlsClientFiles;
-pub use topology::{Node, Topology};
+pub use topology::{ServerIndex, Topology};
 pub use value::Value;
 pub use watcher::{Probe, Unfit, watch};
 pub use workload::Workload;

@@ -205,8 +205,8 @@ mod tests {
     use tollgate_store::StoreName;
 
     use super::*;
-    use crate::echo::{Call, Echo};
-    use crate::flight::{Ahead, Entry};
+    use crate::echo::{Echo, EchoCall};
+    use crate::flight::{Ahead, QueueEntry};
     use crate::request::Waiter;
     use crate::settings::LinkSettings;
 
@@ -227,9 +227,9 @@ mod tests {
             answers.push(answer);
             let mut flight = Flight::default();
             let mark = (number > 1).then_some(number);
-            let call = Call::new(&[b'k'; 200], Waiter::new(to, now + Duration::from_secs(1)));
+            let call = EchoCall::new(&[b'k'; 200], Waiter::new(to, now + Duration::from_secs(1)));
             let ahead = Ahead { mark, scripts: &mut Vec::new() };
-            flight.plan(&Echo, &mut vec![Entry::New(call)], now, &shared, ahead);
+            flight.plan(&Echo, &mut vec![QueueEntry::New(call)], now, &shared, ahead);
             wire_length += flight.bytes().len();
             pipelined.launch(InFlight { flight, replies: Vec::new(), number, sent_at: now });
         }

@@ -11,10 +11,10 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tollgate_store::remote::Reporter;
 
-use crate::flight::Entry;
+use crate::flight::QueueEntry;
 use crate::server_error::{Cause, ServerError};
 use crate::shared::Shared;
-use crate::topology::Node;
+use crate::topology::ServerIndex;
 use crate::workload::Workload;
 
 /// Kinds of calls that must not hold each other up: each has connections of its own.
@@ -34,7 +34,7 @@ const KEPT: usize = 1024;
 pub(crate) struct ConnectionQueue<W: Workload> {
     shared: Arc<Shared>,
     reporter: Reporter,
-    node: Node,
+    node: ServerIndex,
     /// Calls that another node redirects stay of this kind.
     traffic: Traffic,
     queue: Mutex<Queue<W>>,
@@ -54,7 +54,7 @@ pub(crate) enum Attempt {
 
 #[derive(Debug)]
 struct Queue<W: Workload> {
-    entries: VecDeque<Entry<W>>,
+    entries: VecDeque<QueueEntry<W>>,
     /// No entry's time is over before this; it may be earlier than the first end of an entry's time.
     soonest: Option<Instant>,
     /// The task, while it rests.
@@ -76,7 +76,7 @@ struct Rest {
 impl<W: Workload> Queue<W> {
     /// Adds an entry; returns the task to wake once the lock is free.
     #[must_use]
-    fn put(&mut self, entry: Entry<W>, in_front: bool) -> Option<Waker> {
+    fn put(&mut self, entry: QueueEntry<W>, in_front: bool) -> Option<Waker> {
         let by = entry.deadline();
         self.soonest = earlier(self.soonest, by);
         if in_front {
@@ -113,7 +113,7 @@ pub(crate) fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant>
 
 impl<W: Workload> ConnectionQueue<W> {
     /// An empty queue for `node`, whose task is yet to be started.
-    pub(crate) fn new(shared: &Arc<Shared>, node: Node, traffic: Traffic) -> Arc<Self> {
+    pub(crate) fn new(shared: &Arc<Shared>, node: ServerIndex, traffic: Traffic) -> Arc<Self> {
         let queue = Queue { entries: VecDeque::new(), soonest: None, rests: None, open: None };
         Arc::new(Self {
             reporter: shared.health().reporter(0),
@@ -150,7 +150,7 @@ impl<W: Workload> ConnectionQueue<W> {
         &self.shared
     }
 
-    pub(crate) const fn node(&self) -> Node {
+    pub(crate) const fn node(&self) -> ServerIndex {
         self.node
     }
 
@@ -175,7 +175,7 @@ impl<W: Workload> ConnectionQueue<W> {
     ///
     /// Gives `entry` back, with the reason, where it cannot be sent: the breaker is open, the queue is full
     /// or has ended.
-    pub(crate) fn push(&self, entry: Entry<W>) -> Result<(), (Entry<W>, ServerError)> {
+    pub(crate) fn push(&self, entry: QueueEntry<W>) -> Result<(), (QueueEntry<W>, ServerError)> {
         let mut queue = self.lock();
         let counters = &self.shared.counters().conn;
         if let Some(why) = &queue.open {
@@ -198,7 +198,7 @@ impl<W: Workload> ConnectionQueue<W> {
 
     /// Puts entries that were in flight before the others: their callers have waited longer, and they were
     /// counted already.
-    pub(crate) fn push_front(&self, entry: Entry<W>) {
+    pub(crate) fn push_front(&self, entry: QueueEntry<W>) {
         let mut queue = self.lock();
         let why = if self.has_ended() { Some(ended()) } else { queue.open.clone() };
         match why {
@@ -259,7 +259,7 @@ impl<W: Workload> ConnectionQueue<W> {
     }
 
     /// Moves waiting entries to `entries`, at most `most`.
-    pub(crate) fn take(&self, entries: &mut Vec<Entry<W>>, most: usize) {
+    pub(crate) fn take(&self, entries: &mut Vec<QueueEntry<W>>, most: usize) {
         let mut queue = self.lock();
         let count = queue.entries.len().min(most);
         entries.extend(queue.entries.drain(..count));
@@ -338,7 +338,7 @@ mod tests {
     use tollgate_store::StoreName;
 
     use super::*;
-    use crate::echo::{Call, Echo};
+    use crate::echo::{Echo, EchoCall};
     use crate::request::Waiter;
     use crate::settings::LinkSettings;
 
@@ -352,7 +352,7 @@ mod tests {
         let fill = || {
             let waiters = (0..10_000).map(|_| {
                 let (to, answer) = oneshot::channel();
-                queue.push(Entry::New(Call::new(b"k", Waiter::new(to, by)))).expect("room");
+                queue.push(QueueEntry::New(EchoCall::new(b"k", Waiter::new(to, by)))).expect("room");
                 answer
             });
             waiters.collect::<Vec<_>>()

@@ -14,7 +14,7 @@ const MOST_DETOURS: u32 = 16;
 
 /// The work that is left once the replies are handled.
 #[derive(Debug)]
-pub(crate) struct Outcome<R> {
+pub(crate) struct RemainingWork<R> {
     /// To be sent again, before anything else; nothing was changed.
     pub(crate) again: Vec<Planned<R>>,
     /// To be sent to another node; nothing was changed.
@@ -43,12 +43,12 @@ pub(crate) struct Redirect<R> {
 pub struct Replies<'a, R> {
     server: &'a str,
     shared: &'a Shared,
-    outcome: Outcome<R>,
+    outcome: RemainingWork<R>,
 }
 
 impl<'a, R: Request> Replies<'a, R> {
     pub(crate) const fn new(server: &'a str, shared: &'a Shared) -> Self {
-        let outcome = Outcome {
+        let outcome = RemainingWork {
             again: Vec::new(),
             redirects: Vec::new(),
             error: None,
@@ -59,7 +59,7 @@ impl<'a, R: Request> Replies<'a, R> {
         Self { server, shared, outcome }
     }
 
-    pub(crate) fn outcome(self) -> Outcome<R> {
+    pub(crate) fn outcome(self) -> RemainingWork<R> {
         self.outcome
     }
 

@@ -28,7 +28,7 @@ const DEEPEST: u32 = 16;
 /// Reads one reply off the beginning of `bytes`: the reply and its length, or `None` while some of it is
 /// missing.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(Reply, usize)>, NotRedis> {
-    let mut reader = Reader { bytes, at: 0 };
+    let mut reader = ReplyReader { bytes, at: 0 };
     let reply = match bytes.first() {
         Some(b'-') => reader.line().map(|line| Reply::Error(text(line))),
         Some(b'!') => reader.string().map(|string| Reply::Error(text(string))),
@@ -53,12 +53,12 @@ enum Stop {
     Wrong,
 }
 
-struct Reader<'a> {
+struct ReplyReader<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ReplyReader<'a> {
     /// The rest of the line, without the byte that names its kind.
     fn line(&mut self) -> Result<&'a [u8], Stop> {
         let rest = &self.bytes[self.at..];

@@ -12,7 +12,7 @@ use crate::driver::Driver;
 use crate::queue::{ConnectionQueue, Traffic};
 use crate::server_error::{Cause, ServerError};
 use crate::shared::Shared;
-use crate::topology::Node;
+use crate::topology::ServerIndex;
 use crate::workload::Workload;
 
 /// All queues of a client, so that they can be ended with it.
@@ -49,7 +49,7 @@ pub(crate) struct ThreadConnections<W: Workload> {
     workload: W,
     registry: Arc<Registry<W>>,
     runtime: Handle,
-    /// By node and kind of traffic; nodes have numbers, see [`Node`].
+    /// By node and kind of traffic; nodes have numbers, see [`ServerIndex`].
     queues: Mutex<Vec<Option<Arc<ConnectionQueue<W>>>>>,
 }
 
@@ -114,7 +114,7 @@ impl<W: Workload> Default for ThreadMap<W> {
 
 impl<W: Workload> ThreadConnections<W> {
     /// The queue to a node for one kind of traffic; a new one is driven by a task of this thread's runtime.
-    pub(crate) fn queue(self: &Arc<Self>, node: Node, traffic: Traffic) -> Arc<ConnectionQueue<W>> {
+    pub(crate) fn queue(self: &Arc<Self>, node: ServerIndex, traffic: Traffic) -> Arc<ConnectionQueue<W>> {
         let mut queues = self.queues.lock();
         let place = 2 * usize::from(node) + traffic as usize;
         if queues.len() <= place {
@@ -126,7 +126,7 @@ impl<W: Workload> ThreadConnections<W> {
         }
     }
 
-    fn start(self: &Arc<Self>, node: Node, traffic: Traffic) -> Arc<ConnectionQueue<W>> {
+    fn start(self: &Arc<Self>, node: ServerIndex, traffic: Traffic) -> Arc<ConnectionQueue<W>> {
         let queue = ConnectionQueue::new(&self.shared, node, traffic);
         self.registry.add(&queue);
         let others = Arc::downgrade(self);

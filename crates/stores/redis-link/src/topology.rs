@@ -19,7 +19,7 @@ const NO_NODE: u16 = u16::MAX;
 const MOST_NODES: usize = 4096;
 
 /// A server by number: 0 where there is one only.
-pub type Node = u16;
+pub type ServerIndex = u16;
 
 /// The server of each key.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ impl Topology {
     }
 
     /// The node of a slot; `None` while it is not known.
-    pub(crate) fn node_of(&self, slot: u16) -> Option<Node> {
+    pub(crate) fn node_of(&self, slot: u16) -> Option<ServerIndex> {
         if self.slots.is_empty() {
             return Some(0);
         }
@@ -66,7 +66,7 @@ impl Topology {
     }
 
     /// False when a node keeps no slot any longer.
-    pub(crate) fn keeps_any(&self, node: Node) -> bool {
+    pub(crate) fn keeps_any(&self, node: ServerIndex) -> bool {
         self.slots.is_empty() || self.slots.iter().any(|keeper| keeper.load(Relaxed) == node)
     }
 
@@ -89,7 +89,7 @@ impl Topology {
     ///
     /// # Errors
     /// [`ServerError`] when no sentinel knows the master, or the node is unknown.
-    pub async fn find(&self, node: Node, dialer: &Dialer) -> Result<Address, ServerError> {
+    pub async fn find(&self, node: ServerIndex, dialer: &Dialer) -> Result<Address, ServerError> {
         match &self.servers {
             Servers::Single(at) => Ok(Address::Tcp(at.clone())),
             Servers::Unix(path) => Ok(Address::Unix(path.clone())),
@@ -109,8 +109,9 @@ impl Topology {
     /// Nodes to ask about the Cluster: those that keep slots first, then those that the settings name.
     fn seeds(&self) -> Vec<HostPort> {
         let nodes = self.nodes.read();
-        let known =
-            (0..nodes.len()).filter(|node| self.keeps_any(*node as Node)).map(|node| nodes[node].clone());
+        let known = (0..nodes.len())
+            .filter(|node| self.keeps_any(*node as ServerIndex))
+            .map(|node| nodes[node].clone());
         let mut seeds: Vec<HostPort> = known.collect();
         if let Servers::Cluster(named) = &self.servers {
             seeds.extend(named.iter().filter(|at| !seeds.contains(at)).cloned().collect::<Vec<_>>());
@@ -120,17 +121,18 @@ impl Topology {
 
     /// The nodes that keep slots.
     #[must_use]
-    pub fn masters(&self) -> Vec<Node> {
+    pub fn masters(&self) -> Vec<ServerIndex> {
         if self.slots.is_empty() {
             return vec![0];
         }
         let nodes = self.nodes.read();
-        (0..nodes.len() as Node).filter(|node| self.keeps_any(*node)).collect()
+        (0..nodes.len() as ServerIndex).filter(|node| self.keeps_any(*node)).collect()
     }
 
     /// The number of a node, a new one where it was not known.
-    pub(crate) fn number(&self, at: &HostPort) -> Option<Node> {
-        let find = |nodes: &[HostPort]| nodes.iter().position(|node| node == at).map(|node| node as Node);
+    pub(crate) fn number(&self, at: &HostPort) -> Option<ServerIndex> {
+        let find =
+            |nodes: &[HostPort]| nodes.iter().position(|node| node == at).map(|node| node as ServerIndex);
         if let Some(node) = find(&self.nodes.read()) {
             return Some(node);
         }
@@ -138,13 +140,13 @@ impl Topology {
         find(&nodes).or_else(|| {
             (nodes.len() < MOST_NODES).then(|| {
                 nodes.push(at.clone());
-                (nodes.len() - 1) as Node
+                (nodes.len() - 1) as ServerIndex
             })
         })
     }
 
     /// A slot has moved to another node, as a node reported.
-    pub(crate) fn moved(&self, slot: u16, node: Node) {
+    pub(crate) fn moved(&self, slot: u16, node: ServerIndex) {
         if let Some(keeper) = self.slots.get(usize::from(slot)) {
             keeper.store(node, Relaxed);
         }

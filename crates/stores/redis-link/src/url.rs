@@ -45,12 +45,12 @@ fn parse(url: &str) -> Result<LinkSettings, ConfigError> {
         return Ok(settings);
     }
     let (tls, kind) = match scheme.as_str() {
-        "redis" => (false, Kind::Single),
-        "rediss" => (true, Kind::Single),
-        "redis+sentinel" => (false, Kind::Sentinel),
-        "rediss+sentinel" => (true, Kind::Sentinel),
-        "redis+cluster" => (false, Kind::Cluster),
-        "rediss+cluster" => (true, Kind::Cluster),
+        "redis" => (false, Deployment::Single),
+        "rediss" => (true, Deployment::Single),
+        "redis+sentinel" => (false, Deployment::Sentinel),
+        "rediss+sentinel" => (true, Deployment::Sentinel),
+        "redis+cluster" => (false, Deployment::Cluster),
+        "rediss+cluster" => (true, Deployment::Cluster),
         _ => return wrong(format!("unknown scheme `{}`; {FORMS}", scheme.escape_debug())),
     };
     // The password may hold any of the other delimiters, so the last `@` is the one that counts.
@@ -60,16 +60,16 @@ fn parse(url: &str) -> Result<LinkSettings, ConfigError> {
     };
     let (hosts, path) = rest.split_once('/').unwrap_or((rest, ""));
     let path = path.strip_suffix('/').unwrap_or(path);
-    let default_port = if kind == Kind::Sentinel { SENTINEL_PORT } else { PORT };
+    let default_port = if kind == Deployment::Sentinel { SENTINEL_PORT } else { PORT };
     let mut hosts =
         hosts.split(',').map(|host| read_host(host, default_port)).collect::<Result<Vec<_>, _>>()?;
     let (servers, database) = match kind {
-        Kind::Single if hosts.len() > 1 => {
+        Deployment::Single if hosts.len() > 1 => {
             return wrong("several hosts: write redis+cluster:// or redis+sentinel://".to_owned());
         }
-        Kind::Single => (Servers::Single(hosts.swap_remove(0)), path),
-        Kind::Cluster => (Servers::Cluster(hosts), path),
-        Kind::Sentinel => {
+        Deployment::Single => (Servers::Single(hosts.swap_remove(0)), path),
+        Deployment::Cluster => (Servers::Cluster(hosts), path),
+        Deployment::Sentinel => {
             let (master, database) = path.split_once('/').unwrap_or((path, ""));
             if master.is_empty() {
                 return wrong(
@@ -95,7 +95,7 @@ fn parse(url: &str) -> Result<LinkSettings, ConfigError> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum Deployment {
     Single,
     Sentinel,
     Cluster,

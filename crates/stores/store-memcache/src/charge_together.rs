@@ -15,8 +15,8 @@ use tollgate_core::{Cost, Decision, Quota, State, Timestamp};
 use tollgate_store::remote::duplicate;
 use tollgate_store::{Counter, Key, StoreError, Take, Verdicts};
 
-use crate::client::{Client, Pending};
-use crate::request::{Answer, Op, take};
+use crate::client::{Pending, SharedClient};
+use crate::request::{Op, OpAnswer, take};
 
 /// One counter, and the places of its takes in the batch.
 struct Group<'a> {
@@ -25,12 +25,12 @@ struct Group<'a> {
 }
 
 /// The results of a key's takes.
-type Outcome = Result<Vec<Decision>, StoreError>;
+type TakeResults = Result<Vec<Decision>, StoreError>;
 
 /// Charges the whole batch or nothing of it; held for as long as `hold` says. Keys whose server gives no
 /// answer deny nothing: the others are charged, and the caller decides what to do with them.
 pub(crate) async fn charge(
-    client: &Arc<Client>,
+    client: &Arc<SharedClient>,
     batch: &[Take<'_>],
     hold: Option<Duration>,
     now: Timestamp,
@@ -42,12 +42,12 @@ pub(crate) async fn charge(
     }
     let groups = by_key(batch);
     let looks: Vec<_> = groups.iter().map(|group| client.send(group.counter, Op::Look, now)).collect();
-    let mut outcomes: Vec<Outcome> = Vec::with_capacity(groups.len());
+    let mut outcomes: Vec<TakeResults> = Vec::with_capacity(groups.len());
     let mut states = Vec::with_capacity(groups.len());
     for (look, group) in looks.into_iter().zip(&groups) {
         let answer = look.answer(client).await;
         states.push(match &answer {
-            Ok(Answer::State(state)) => state.clone(),
+            Ok(OpAnswer::State(state)) => state.clone(),
             _ => group.counter.quota.fresh(),
         });
         outcomes.push(answer.map(|_| Vec::with_capacity(group.takes.len())));
@@ -116,7 +116,7 @@ struct Charged {
     quota: Quota,
     cost: Cost,
     is_charged: bool,
-    outcome: Outcome,
+    outcome: TakeResults,
 }
 
 impl Charged {
@@ -134,11 +134,11 @@ impl Charged {
 }
 
 /// Waits for all charges; where one denies, gives back the charges of the others.
-async fn finish(client: &Client, charges: Vec<Charging>, now: Timestamp) -> Vec<Charged> {
+async fn finish(client: &SharedClient, charges: Vec<Charging>, now: Timestamp) -> Vec<Charged> {
     let mut settled = Vec::with_capacity(charges.len());
     for Charging { nth, key, quota, cost, pending } in charges {
         let (is_charged, outcome) = match pending.answer(client).await {
-            Ok(Answer::All { charged, decisions }) => (charged, Ok(decisions)),
+            Ok(OpAnswer::All { charged, decisions }) => (charged, Ok(decisions)),
             Ok(_) => (false, Err(client.odd())),
             Err(error) => (false, Err(error)),
         };
@@ -155,7 +155,7 @@ async fn finish(client: &Client, charges: Vec<Charging>, now: Timestamp) -> Vec<
 
 /// Gives back the charges of these keys; returns those that could not be given back.
 async fn give_back<'a>(
-    client: &Client,
+    client: &SharedClient,
     charged: impl Iterator<Item = &'a Charged>,
     now: Timestamp,
 ) -> Vec<usize> {
@@ -173,7 +173,7 @@ async fn give_back<'a>(
 
 /// Gives back the charges of all takes at the same time; runs to its end, whether the caller waits or not.
 pub(crate) async fn give_all_back(
-    client: &Arc<Client>,
+    client: &Arc<SharedClient>,
     batch: &[Take<'_>],
     now: Timestamp,
 ) -> Result<(), StoreError> {
@@ -214,7 +214,7 @@ fn foresee(
     batch: &[Take<'_>],
     groups: &[Group<'_>],
     states: &mut [State],
-    outcomes: &mut [Outcome],
+    outcomes: &mut [TakeResults],
     hold: Option<Duration>,
     now: Timestamp,
 ) {
@@ -228,10 +228,10 @@ fn foresee(
 
 /// Puts the results of each key's takes into the order of the batch.
 fn deal(
-    client: &Client,
+    client: &SharedClient,
     batch: &[Take<'_>],
     groups: &[Group<'_>],
-    outcomes: Vec<Outcome>,
+    outcomes: Vec<TakeResults>,
     verdicts: &mut Verdicts,
 ) {
     let mut said: Vec<Option<Result<Decision, StoreError>>> = batch.iter().map(|_| None).collect();

@@ -17,12 +17,12 @@ use crate::config::MemcacheConfig;
 use crate::connection_queue::{ConnectionQueue, Rejected};
 use crate::item_name;
 use crate::rendezvous::Rendezvous;
-use crate::request::{Answer, Claim, Op, Request};
+use crate::request::{Claim, KeyRequest, Op, OpAnswer};
 use crate::stats::Counters;
 
 /// The shared part of all clones of a store.
 #[derive(Debug)]
-pub(crate) struct Client {
+pub(crate) struct SharedClient {
     pub(crate) name: StoreName,
     config: Arc<MemcacheConfig>,
     servers: Rendezvous,
@@ -36,13 +36,13 @@ pub(crate) struct Client {
 
 /// A request in flight.
 pub(crate) enum Pending {
-    Sent { claim: Arc<Claim>, reply: oneshot::Receiver<Result<Answer, Failure>>, until: Instant },
-    Settled(Result<Answer, Failure>),
+    Sent { claim: Arc<Claim>, reply: oneshot::Receiver<Result<OpAnswer, Failure>>, until: Instant },
+    Settled(Result<OpAnswer, Failure>),
 }
 
 impl Pending {
     /// Waits for the answer, until its deadline.
-    pub(crate) async fn answer(self, client: &Client) -> Result<Answer, StoreError> {
+    pub(crate) async fn answer(self, client: &SharedClient) -> Result<OpAnswer, StoreError> {
         let outcome = match self {
             Self::Settled(outcome) => outcome,
             Self::Sent { claim, reply, until } => match timeout_at(until, reply).await {
@@ -58,7 +58,7 @@ impl Pending {
     }
 }
 
-impl Client {
+impl SharedClient {
     pub(crate) fn new(config: MemcacheConfig) -> Result<Self, ConfigError> {
         config.validate()?;
         let servers: Vec<_> = config.servers.iter().map(ToString::to_string).collect();
@@ -86,7 +86,7 @@ impl Client {
         let claim = Arc::new(Claim::default());
         let deadline = self.config.deadline;
         let request =
-            Request { op, quota: quota.clone(), now, deadline, claim: claim.clone(), reply: sender };
+            KeyRequest { op, quota: quota.clone(), now, deadline, claim: claim.clone(), reply: sender };
         if matches!(quota.algorithm(), Algorithm::Unlimited) {
             return Pending::Settled(Ok(request.without_a_state()));
         }

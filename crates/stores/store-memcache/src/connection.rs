@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use tollgate_store::remote::HostPort;
 
-use crate::protocol::{self, Reply};
+use crate::protocol::{self, CommandReply};
 
 #[derive(Debug)]
 pub(crate) struct Connection {
@@ -25,7 +25,7 @@ impl Connection {
         stream.set_nodelay(true)?;
         let mut connection = Self { stream, bytes: Vec::new() };
         match connection.exchange(b"version\r\n", 1, answer).await?.as_slice() {
-            [Reply::Version] => Ok(connection),
+            [CommandReply::Version] => Ok(connection),
             other => Err(io::Error::other(format!("is it a memcached? It replies {other:?}"))),
         }
     }
@@ -37,7 +37,7 @@ impl Connection {
         commands: &[u8],
         expected: usize,
         limit: Duration,
-    ) -> io::Result<Vec<Reply>> {
+    ) -> io::Result<Vec<CommandReply>> {
         let (mut reader, mut writer) = self.stream.split();
         let bytes = &mut self.bytes;
         let read = async {

@@ -20,14 +20,14 @@ use tollgate_store::remote::{Health, patience};
 
 use crate::config::MemcacheConfig;
 use crate::guarded::{GuardedConnection, not_connected};
-use crate::request::Request;
+use crate::request::KeyRequest;
 use crate::stats::Counters;
 use crate::transaction::{Next, Transaction};
 
 /// The callers' end of a queue.
 #[derive(Clone, Debug)]
 pub(crate) struct ConnectionQueue {
-    requests: mpsc::Sender<(Box<[u8]>, Request)>,
+    requests: mpsc::Sender<(Box<[u8]>, KeyRequest)>,
     is_open: Arc<AtomicBool>,
 }
 
@@ -66,7 +66,7 @@ impl ConnectionQueue {
         Self { requests, is_open }
     }
 
-    pub(crate) fn push(&self, item: Box<[u8]>, request: Request) -> Result<(), Rejected> {
+    pub(crate) fn push(&self, item: Box<[u8]>, request: KeyRequest) -> Result<(), Rejected> {
         if self.is_open.load(Ordering::Relaxed) {
             return Err(Rejected::Breaker);
         }
@@ -83,13 +83,13 @@ impl ConnectionQueue {
 
 /// The task's end of a queue.
 struct Driver {
-    incoming: mpsc::Receiver<(Box<[u8]>, Request)>,
+    incoming: mpsc::Receiver<(Box<[u8]>, KeyRequest)>,
     server: GuardedConnection,
     config: Arc<MemcacheConfig>,
     counters: Arc<Counters>,
     transactions: HashMap<Box<[u8]>, Transaction>,
     /// Requests for a key whose transaction has begun.
-    parked: HashMap<Box<[u8]>, Vec<Request>>,
+    parked: HashMap<Box<[u8]>, Vec<KeyRequest>>,
 }
 
 impl Driver {
@@ -141,7 +141,7 @@ impl Driver {
         }
     }
 
-    fn admit(&mut self, item: Box<[u8]>, request: Request) {
+    fn admit(&mut self, item: Box<[u8]>, request: KeyRequest) {
         match self.transactions.entry(item) {
             Entry::Vacant(place) => {
                 let transaction = Transaction::new(place.key().clone(), request, self.config.keep);

@@ -11,7 +11,7 @@ const LONGEST_DATA: usize = 1 << 20;
 
 /// One command's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Reply {
+pub(crate) enum CommandReply {
     /// The reply to `incr` and `decr`.
     Number(u64),
     Stored,
@@ -37,7 +37,7 @@ pub(crate) enum Reply {
 pub(crate) struct Garbled;
 
 /// The first answer in `bytes` and its length; `None` while a part of it is missing.
-pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(Reply, usize)>, Garbled> {
+pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(CommandReply, usize)>, Garbled> {
     let Some((line, after)) = line(bytes)? else { return Ok(None) };
     if let Some(rest) = line.strip_prefix("VALUE ") {
         let mut words = rest.split(' ').skip(1); // the item's name
@@ -56,21 +56,21 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(Reply, usize)>, Garbled> {
             return Err(Garbled);
         }
         let flags = u32::try_from(flags).map_err(|_| Garbled)?;
-        return Ok(Some((Reply::Item { flags, cas, data: data.into() }, after + length + END.len())));
+        return Ok(Some((CommandReply::Item { flags, cas, data: data.into() }, after + length + END.len())));
     }
     let reply = match line {
-        "STORED" => Reply::Stored,
-        "NOT_STORED" => Reply::NotStored,
-        "EXISTS" => Reply::Exists,
-        "NOT_FOUND" => Reply::NotFound,
-        "DELETED" => Reply::Deleted,
-        "END" => Reply::Missing,
-        _ if line.starts_with("VERSION") => Reply::Version,
+        "STORED" => CommandReply::Stored,
+        "NOT_STORED" => CommandReply::NotStored,
+        "EXISTS" => CommandReply::Exists,
+        "NOT_FOUND" => CommandReply::NotFound,
+        "DELETED" => CommandReply::Deleted,
+        "END" => CommandReply::Missing,
+        _ if line.starts_with("VERSION") => CommandReply::Version,
         _ if line == "ERROR" || line.starts_with("CLIENT_ERROR ") || line.starts_with("SERVER_ERROR ") => {
-            Reply::Error(line.to_owned())
+            CommandReply::Error(line.to_owned())
         }
         // `decr` may leave spaces where digits were.
-        _ => Reply::Number(line.trim_ascii_end().parse().map_err(|_| Garbled)?),
+        _ => CommandReply::Number(line.trim_ascii_end().parse().map_err(|_| Garbled)?),
     };
     Ok(Some((reply, after)))
 }
@@ -136,21 +136,21 @@ mod tests {
 
     #[test]
     fn every_answer_is_read_and_no_part_of_one() {
-        let item = |data: &[u8]| Reply::Item { flags: 7, cas: 9, data: data.into() };
+        let item = |data: &[u8]| CommandReply::Item { flags: 7, cas: 9, data: data.into() };
         for (text, want) in [
-            ("STORED\r\n", Reply::Stored),
-            ("NOT_STORED\r\n", Reply::NotStored),
-            ("EXISTS\r\n", Reply::Exists),
-            ("NOT_FOUND\r\n", Reply::NotFound),
-            ("DELETED\r\n", Reply::Deleted),
-            ("END\r\n", Reply::Missing),
-            ("VERSION 1.6.18\r\n", Reply::Version),
-            ("18446744073709551615\r\n", Reply::Number(u64::MAX)),
-            ("9 \r\n", Reply::Number(9)),
+            ("STORED\r\n", CommandReply::Stored),
+            ("NOT_STORED\r\n", CommandReply::NotStored),
+            ("EXISTS\r\n", CommandReply::Exists),
+            ("NOT_FOUND\r\n", CommandReply::NotFound),
+            ("DELETED\r\n", CommandReply::Deleted),
+            ("END\r\n", CommandReply::Missing),
+            ("VERSION 1.6.18\r\n", CommandReply::Version),
+            ("18446744073709551615\r\n", CommandReply::Number(u64::MAX)),
+            ("9 \r\n", CommandReply::Number(9)),
             ("VALUE a 7 0 9\r\n\r\nEND\r\n", item(b"")),
             ("VALUE a 7 6 9\r\n1\r\nEND\r\nEND\r\n", item(b"1\r\nEND")),
-            ("ERROR\r\n", Reply::Error("ERROR".into())),
-            ("SERVER_ERROR out of memory\r\n", Reply::Error("SERVER_ERROR out of memory".into())),
+            ("ERROR\r\n", CommandReply::Error("ERROR".into())),
+            ("SERVER_ERROR out of memory\r\n", CommandReply::Error("SERVER_ERROR out of memory".into())),
         ] {
             for end in 0..text.len() {
                 assert_eq!(parse(&text.as_bytes()[..end]), Ok(None), "{text:?} up to {end}");

@@ -31,7 +31,7 @@ pub(crate) enum Op {
 
 /// The answer to an operation.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Answer {
+pub(crate) enum OpAnswer {
     Decision(Decision),
     /// One decision per take, and whether they were charged.
     All {
@@ -46,14 +46,14 @@ pub(crate) enum Answer {
 
 /// One caller's request about one key.
 #[derive(Debug)]
-pub(crate) struct Request {
+pub(crate) struct KeyRequest {
     pub(crate) op: Op,
     pub(crate) quota: Quota,
     pub(crate) now: Timestamp,
     /// The longest that a call waits.
     pub(crate) deadline: Duration,
     pub(crate) claim: Arc<Claim>,
-    pub(crate) reply: oneshot::Sender<Result<Answer, Failure>>,
+    pub(crate) reply: oneshot::Sender<Result<OpAnswer, Failure>>,
 }
 
 /// The owner of a request: the caller, which may give up while nothing has been changed, or the task that
@@ -92,7 +92,7 @@ impl Claim {
     }
 }
 
-impl Request {
+impl KeyRequest {
     /// The hits that `incr` would count for it in a fixed window, denied ones too; `None` where it cannot.
     pub(crate) fn hits(&self) -> Option<u64> {
         let is_window = |quota: &Quota| matches!(quota.algorithm(), Algorithm::FixedWindow { .. });
@@ -120,15 +120,15 @@ impl Request {
     }
 
     /// Applies the operation to `state`.
-    fn step(&self, state: &mut State) -> Answer {
+    fn step(&self, state: &mut State) -> OpAnswer {
         let quota = &self.quota;
         let now = self.now;
         match &self.op {
-            Op::Take(cost) => Answer::Decision(change(state, quota, |it| quota.take(it, *cost, now))),
-            Op::Charge(cost) => Answer::Decision(change(state, quota, |it| quota.charge(it, *cost, now))),
-            Op::Pay(cost) => Answer::Decision(change(state, quota, |it| quota.pay(it, *cost, now))),
+            Op::Take(cost) => OpAnswer::Decision(change(state, quota, |it| quota.take(it, *cost, now))),
+            Op::Charge(cost) => OpAnswer::Decision(change(state, quota, |it| quota.charge(it, *cost, now))),
+            Op::Pay(cost) => OpAnswer::Decision(change(state, quota, |it| quota.pay(it, *cost, now))),
             Op::GiveBack(cost) => {
-                Answer::Decision(change(state, quota, |it| quota.give_back(it, *cost, now)))
+                OpAnswer::Decision(change(state, quota, |it| quota.give_back(it, *cost, now)))
             }
             Op::All { takes, hold } => {
                 let before = state.clone();
@@ -138,12 +138,12 @@ impl Request {
                 if !charged {
                     *state = before;
                 }
-                Answer::All { decisions, charged }
+                OpAnswer::All { decisions, charged }
             }
             Op::Inspect => {
                 let mut state = find(state, quota);
                 let is_tracked = !expires(&state).is_past(now);
-                Answer::Inspection(Inspection {
+                OpAnswer::Inspection(Inspection {
                     decision: quota.take(&mut state, Cost::PEEK, now),
                     is_tracked,
                 })
@@ -151,15 +151,15 @@ impl Request {
             Op::Reset => {
                 let was = !expires(state).is_past(now);
                 *state = quota.fresh();
-                Answer::Forgot(was)
+                OpAnswer::Forgot(was)
             }
-            Op::Look => Answer::State(find(state, quota)),
+            Op::Look => OpAnswer::State(find(state, quota)),
         }
     }
 }
 
 /// Applies all `requests` to `state`, in order.
-pub(crate) fn replay(requests: &[Request], mut state: State) -> (State, Vec<Answer>) {
+pub(crate) fn replay(requests: &[KeyRequest], mut state: State) -> (State, Vec<OpAnswer>) {
     let answers = requests.iter().map(|request| request.step(&mut state)).collect();
     (state, answers)
 }
@@ -203,9 +203,9 @@ fn expires(state: &State) -> Expiry {
     }
 }
 
-impl Request {
+impl KeyRequest {
     /// The answer for a quota that keeps nothing.
-    pub(crate) fn without_a_state(&self) -> Answer {
+    pub(crate) fn without_a_state(&self) -> OpAnswer {
         self.step(&mut self.quota.fresh())
     }
 }

@@ -11,9 +11,9 @@ use tollgate_store::{
 };
 
 use crate::charge_together;
-use crate::client::Client;
+use crate::client::SharedClient;
 use crate::config::MemcacheConfig;
-use crate::request::{Answer, Op};
+use crate::request::{Op, OpAnswer};
 use crate::stats::MemcacheStats;
 
 /// Counters in memcached. Cheap to clone; clones share connections and counters.
@@ -32,7 +32,7 @@ use crate::stats::MemcacheStats;
 /// ```
 #[derive(Clone, Debug)]
 pub struct MemcacheStore {
-    client: Arc<Client>,
+    client: Arc<SharedClient>,
 }
 
 /// Whether memcached's commands can count by `quota`, shared so. Local counters are not counted there.
@@ -75,7 +75,7 @@ impl MemcacheStore {
     /// # Errors
     /// [`ConfigError`] when a setting is out of its bounds.
     pub fn new(config: MemcacheConfig) -> Result<Self, ConfigError> {
-        Ok(Self { client: Arc::new(Client::new(config)?) })
+        Ok(Self { client: Arc::new(SharedClient::new(config)?) })
     }
 
     /// Connects from the tokio runtime it is called in. The first use does so too; calling it at startup
@@ -108,7 +108,7 @@ impl MemcacheStore {
         self.client.counters.snapshot()
     }
 
-    async fn one(&self, counter: Counter<'_>, op: Op, now: Timestamp) -> Result<Answer, StoreError> {
+    async fn one(&self, counter: Counter<'_>, op: Op, now: Timestamp) -> Result<OpAnswer, StoreError> {
         if !self.client.can_count(counter.quota) {
             return Err(self.client.unsupported(counter.quota));
         }
@@ -117,7 +117,7 @@ impl MemcacheStore {
 
     async fn decision(&self, counter: Counter<'_>, op: Op, now: Timestamp) -> Result<Decision, StoreError> {
         match self.one(counter, op, now).await? {
-            Answer::Decision(decision) => Ok(decision),
+            OpAnswer::Decision(decision) => Ok(decision),
             _ => Err(self.client.odd()),
         }
     }
@@ -152,7 +152,7 @@ impl Store for MemcacheStore {
                 None => Err(self.client.unsupported(take.counter.quota)),
             };
             verdicts.push(answer.and_then(|answer| match answer {
-                Answer::Decision(decision) => Ok(decision),
+                OpAnswer::Decision(decision) => Ok(decision),
                 _ => Err(self.client.odd()),
             }));
         }
@@ -181,14 +181,14 @@ impl Store for MemcacheStore {
 
     async fn reset(&self, counter: Counter<'_>, now: Timestamp) -> Result<bool, StoreError> {
         match self.one(counter, Op::Reset, now).await? {
-            Answer::Forgot(was) => Ok(was),
+            OpAnswer::Forgot(was) => Ok(was),
             _ => Err(self.client.odd()),
         }
     }
 
     async fn inspect(&self, counter: Counter<'_>, now: Timestamp) -> Result<Inspection, StoreError> {
         match self.one(counter, Op::Inspect, now).await? {
-            Answer::Inspection(inspection) => Ok(inspection),
+            OpAnswer::Inspection(inspection) => Ok(inspection),
             _ => Err(self.client.odd()),
         }
     }

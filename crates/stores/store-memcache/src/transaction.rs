@@ -20,8 +20,8 @@
 use tollgate_core::{Algorithm, Align, Cost, State, Timestamp, Word};
 use tollgate_store::remote::Failure;
 
-use crate::protocol::{self, Reply};
-use crate::request::{Answer, Request, replay};
+use crate::protocol::{self, CommandReply};
+use crate::request::{KeyRequest, OpAnswer, replay};
 use crate::value::{self, Counted, MOST_IN_NUMBER, Window};
 
 /// More hits than this at once are written by `cas`, so that a count runs into a window's end only if tens of
@@ -34,7 +34,7 @@ const LOWERINGS: u32 = 32;
 #[derive(Debug)]
 pub(crate) struct Transaction {
     item: Box<[u8]>,
-    requests: Vec<Request>,
+    requests: Vec<KeyRequest>,
     phase: Phase,
     keep: std::time::Duration,
     pub(crate) lost_races: u64,
@@ -56,11 +56,11 @@ enum Phase {
     /// The item was read; the change is next. `cas` is `None` when there is no item.
     Change { base: State, cas: Option<u64> },
     /// The change was sent.
-    Changing { answers: Vec<Answer> },
+    Changing { answers: Vec<OpAnswer> },
     /// `gets` is next, to lower the count, or to write it in another form.
-    Lower { by: u64, end_ns: u64, answers: Vec<Answer>, tries: u32 },
+    Lower { by: u64, end_ns: u64, answers: Vec<OpAnswer>, tries: u32 },
     /// `cas` is next, with the lower count.
-    Lowering { by: u64, window: Window, cas: u64, answers: Vec<Answer>, tries: u32 },
+    Lowering { by: u64, window: Window, cas: u64, answers: Vec<OpAnswer>, tries: u32 },
 }
 
 /// The next action of a transaction.
@@ -73,7 +73,7 @@ pub(crate) enum Next {
 }
 
 impl Transaction {
-    pub(crate) fn new(item: Box<[u8]>, request: Request, keep: std::time::Duration) -> Self {
+    pub(crate) fn new(item: Box<[u8]>, request: KeyRequest, keep: std::time::Duration) -> Self {
         Self { item, requests: vec![request], phase: Phase::Begin, keep, lost_races: 0, left_counted: 0 }
     }
 
@@ -82,7 +82,7 @@ impl Transaction {
         matches!(self.phase, Phase::Begin)
     }
 
-    pub(crate) fn join(&mut self, request: Request) {
+    pub(crate) fn join(&mut self, request: KeyRequest) {
         self.requests.push(request);
     }
 
@@ -124,7 +124,7 @@ impl Transaction {
     }
 
     /// Takes the replies to the last commands.
-    pub(crate) fn receive(&mut self, replies: &[Reply]) -> Next {
+    pub(crate) fn receive(&mut self, replies: &[CommandReply]) -> Next {
         let [first, rest @ ..] = replies else { return Next::Send };
         match std::mem::replace(&mut self.phase, Phase::Read) {
             Phase::Begin => Next::Send,
@@ -134,12 +134,12 @@ impl Transaction {
             Phase::Restore { .. } => self.reject(&self.not_ours()),
             Phase::Change { .. } => Next::Send,
             Phase::Changing { answers } => match first {
-                Reply::Stored | Reply::Deleted => self.answer(answers),
-                Reply::Error(line) => self.reject(line),
+                CommandReply::Stored | CommandReply::Deleted => self.answer(answers),
+                CommandReply::Error(line) => self.reject(line),
                 _ => self.lost(),
             },
             Phase::Lower { by, end_ns, answers, tries } => match first {
-                Reply::Item { flags, cas, data } => {
+                CommandReply::Item { flags, cas, data } => {
                     match value::window(*flags, data, self.latest()) {
                         // Another connection was faster, and wrote it as text; in `core`'s form it may end a
                         // little later.
@@ -153,12 +153,12 @@ impl Transaction {
                         _ => self.answer(answers), // another window: what was added is gone with the old one
                     }
                 }
-                Reply::Missing => self.answer(answers),
+                CommandReply::Missing => self.answer(answers),
                 _ => self.leave(by, answers),
             },
             Phase::Lowering { by, window, answers, tries, .. } => match first {
-                Reply::Stored | Reply::NotFound => self.answer(answers),
-                Reply::Exists if tries < LOWERINGS => {
+                CommandReply::Stored | CommandReply::NotFound => self.answer(answers),
+                CommandReply::Exists if tries < LOWERINGS => {
                     self.lost_races += 1;
                     self.phase = Phase::Lower { by, end_ns: window.end_ns, answers, tries: tries + 1 };
                     Next::Send
@@ -256,9 +256,15 @@ impl Transaction {
         self.requests.iter().map(|request| request.now).max().unwrap_or_default()
     }
 
-    fn counted(&mut self, hits: u64, end_ns: Option<u64>, reply: &Reply, located: &[Reply]) -> Next {
+    fn counted(
+        &mut self,
+        hits: u64,
+        end_ns: Option<u64>,
+        reply: &CommandReply,
+        located: &[CommandReply],
+    ) -> Next {
         match reply {
-            Reply::Number(number) => {
+            CommandReply::Number(number) => {
                 let Some(after) = Counted::from_number(*number) else {
                     self.phase = Phase::Restore { hits };
                     return Next::Send;
@@ -273,20 +279,20 @@ impl Transaction {
                     }
                 }
             }
-            Reply::NotFound => {
+            CommandReply::NotFound => {
                 self.phase = Phase::Change { base: State::Word(Word::FRESH), cas: None };
                 Next::Send
             }
             // The item is text: another algorithm's state, or foreign. Reading it will show.
-            Reply::Error(line) if line.contains("non-numeric") => self.read(),
-            Reply::Error(line) => self.reject(line),
+            CommandReply::Error(line) if line.contains("non-numeric") => self.read(),
+            CommandReply::Error(line) => self.reject(line),
             _ => self.reject("an unexpected answer to `incr`"),
         }
     }
 
     /// `incr` counted in some window; `reply` is the value soon after.
-    fn located(&mut self, hits: u64, after: Counted, reply: &Reply) -> Next {
-        if let Reply::Item { flags, data, .. } = reply
+    fn located(&mut self, hits: u64, after: Counted, reply: &CommandReply) -> Next {
+        if let CommandReply::Item { flags, data, .. } = reply
             && number(data).is_some_and(|it| it.mark == after.mark)
             && let Some(window) = value::window(*flags, data, self.latest())
         {
@@ -321,14 +327,14 @@ impl Transaction {
     }
 
     /// The item was read.
-    fn found(&mut self, reply: &Reply) -> Next {
+    fn found(&mut self, reply: &CommandReply) -> Next {
         let (base, cas) = match reply {
-            Reply::Item { flags, cas, data } => match value::read(*flags, data, self.latest()) {
+            CommandReply::Item { flags, cas, data } => match value::read(*flags, data, self.latest()) {
                 Some(state) => (state, Some(*cas)),
                 None => return self.reject(&self.not_ours()),
             },
-            Reply::Missing => (State::Word(Word::FRESH), None),
-            Reply::Error(line) => return self.reject(line),
+            CommandReply::Missing => (State::Word(Word::FRESH), None),
+            CommandReply::Error(line) => return self.reject(line),
             _ => return self.reject("an unexpected answer to `gets`"),
         };
         let (state, answers) = replay(&self.requests, base.clone());
@@ -370,7 +376,7 @@ impl Transaction {
         Next::Send
     }
 
-    fn answer(&mut self, answers: Vec<Answer>) -> Next {
+    fn answer(&mut self, answers: Vec<OpAnswer>) -> Next {
         for (request, answer) in self.requests.drain(..).zip(answers) {
             let _ = request.reply.send(Ok(answer));
         }
@@ -378,7 +384,7 @@ impl Transaction {
     }
 
     /// The count stays too high.
-    fn leave(&mut self, by: u64, answers: Vec<Answer>) -> Next {
+    fn leave(&mut self, by: u64, answers: Vec<OpAnswer>) -> Next {
         self.left_counted += by;
         self.answer(answers)
     }

@@ -23,7 +23,7 @@ const OVERHEAD_BYTES: u64 = 128;
 
 #[derive(Debug)]
 pub(crate) struct WideStates {
-    parts: Box<[Mutex<Part>]>,
+    parts: Box<[Mutex<WideShard>]>,
     max_bytes: u64,
     bytes: AtomicU64,
     tracked: AtomicU64,
@@ -32,7 +32,7 @@ pub(crate) struct WideStates {
 }
 
 #[derive(Debug, Default)]
-struct Part {
+struct WideShard {
     index: HashMap<KeyHash, usize, BuildHasherDefault<AlreadyHashed>>,
     entries: Vec<(KeyHash, Wide)>,
     /// The place where the next new key begins to look for expired states.
@@ -52,7 +52,7 @@ impl WideStates {
     pub(crate) fn new(max_bytes: u64) -> Self {
         let parts = (max_bytes >> 16).clamp(1, 256).next_power_of_two();
         Self {
-            parts: (0..parts).map(|_| Mutex::new(Part::default())).collect(),
+            parts: (0..parts).map(|_| Mutex::new(WideShard::default())).collect(),
             max_bytes,
             bytes: AtomicU64::new(0),
             tracked: AtomicU64::new(0),
@@ -61,7 +61,7 @@ impl WideStates {
         }
     }
 
-    fn part(&self, key: KeyHash) -> &Mutex<Part> {
+    fn part(&self, key: KeyHash) -> &Mutex<WideShard> {
         &self.parts[(key.tag >> 32) as usize % self.parts.len()]
     }
 
@@ -124,14 +124,14 @@ impl WideStates {
         };
     }
 
-    fn remove_at(&self, part: &mut Part, at: usize) -> Wide {
+    fn remove_at(&self, part: &mut WideShard, at: usize) -> Wide {
         let state = part.swap_remove(at);
         self.resize(size(&state), 0);
         self.tracked.fetch_sub(1, Relaxed);
         state
     }
 
-    fn drop_expired(&self, part: &mut Part, now: Timestamp) {
+    fn drop_expired(&self, part: &mut WideShard, now: Timestamp) {
         // While there is room they are kept a little longer, so that a clock that steps back finds them.
         let is_roomy = self.bytes.load(Relaxed) < self.max_bytes / 2;
         let grace = if is_roomy { GRACE } else { Duration::ZERO };
@@ -148,7 +148,7 @@ impl WideStates {
     }
 
     /// Above the cap: drops, from samples of a few states, the one that expires first, `kept` last.
-    fn keep_within_cap(&self, part: &mut Part, kept: KeyHash) {
+    fn keep_within_cap(&self, part: &mut WideShard, kept: KeyHash) {
         while self.bytes.load(Relaxed) > self.max_bytes {
             let count = part.entries.len();
             let first_to_go = (part.hand..part.hand + SAMPLE.max(2))
@@ -166,7 +166,7 @@ impl WideStates {
     }
 }
 
-impl Part {
+impl WideShard {
     fn insert(&mut self, key: KeyHash, state: Wide) {
         self.index.insert(key, self.entries.len());
         self.entries.push((key, state));

@@ -19,7 +19,7 @@ use tollgate_store::{Charge, Counter, Key, Store};
 use tollgate_store_redis::{RedisConfig, RedisStats, RedisStore};
 use tollgate_testkit::redis::Distance;
 
-struct Plan {
+struct LoopOptions {
     url: String,
     callers: u64,
     rate: u64,
@@ -29,7 +29,7 @@ struct Plan {
 
 /// The time of each decision, and the number of decisions not made by the store.
 #[derive(Default)]
-struct Seen {
+struct DecisionTimes {
     took_us: Vec<u64>,
     degraded: u64,
     stats: RedisStats,
@@ -51,7 +51,8 @@ fn main() {
     let deadline = Duration::from_millis(number(10));
     let threads: Vec<_> = (0..stores)
         .map(|nth| {
-            let plan = Plan { url: format!("redis://{}", proxy.address()), callers, rate, lasts, deadline };
+            let plan =
+                LoopOptions { url: format!("redis://{}", proxy.address()), callers, rate, lasts, deadline };
             std::thread::spawn(move || {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
                 let begin = Duration::from_millis(500);
@@ -62,7 +63,7 @@ fn main() {
     std::thread::sleep(Duration::from_millis(400));
     let before = proxy.answers();
     proxy.set_late(late, Duration::from_millis(late_ms));
-    let mut all = Seen::default();
+    let mut all = DecisionTimes::default();
     for thread in threads {
         let seen = thread.join().expect("no panic");
         all.degraded += seen.degraded;
@@ -103,11 +104,11 @@ fn main() {
     );
 }
 
-async fn run(plan: Plan, begin: Duration, nth: u64) -> Seen {
+async fn run(plan: LoopOptions, begin: Duration, nth: u64) -> DecisionTimes {
     let mut config = RedisConfig::parse_url(&plan.url).expect("a URL");
     config.link.deadline = plan.deadline;
     let store = RedisStore::new(config).expect("settings");
-    let seen = Rc::new(RefCell::new(Seen::default()));
+    let seen = Rc::new(RefCell::new(DecisionTimes::default()));
     let began = Instant::now();
     while !take(&store, nth, 0).await {
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -157,7 +158,7 @@ async fn run(plan: Plan, begin: Duration, nth: u64) -> Seen {
     seen
 }
 
-async fn one(store: &RedisStore, seen: &RefCell<Seen>, nth: u64, caller: u64) -> bool {
+async fn one(store: &RedisStore, seen: &RefCell<DecisionTimes>, nth: u64, caller: u64) -> bool {
     let asked = Instant::now();
     let is_decided = take(store, nth, caller).await;
     let mut seen = seen.borrow_mut();

@@ -14,7 +14,7 @@ pub struct Ask {
     /// The quota that counts it.
     pub quota: Quota,
     /// The operation on the key.
-    pub kind: Kind,
+    pub kind: KeyOperation,
 }
 
 /// The operation on all keys of a batch.
@@ -24,7 +24,7 @@ pub(crate) enum BatchKind {
     Reserve { max_wait: Duration },
 }
 
-impl Kind {
+impl KeyOperation {
     /// The operation of a take that is not charged together with others.
     pub(crate) const fn of(take: &Take<'_>) -> Self {
         match take.payment {
@@ -37,17 +37,17 @@ impl Kind {
 
 impl BatchKind {
     /// The operation on one of the keys.
-    pub(crate) const fn of(self, cost: Cost) -> Kind {
+    pub(crate) const fn of(self, cost: Cost) -> KeyOperation {
         match self {
-            Self::Take => Kind::Take(cost),
-            Self::Reserve { max_wait } => Kind::Reserve(cost, max_wait),
+            Self::Take => KeyOperation::Take(cost),
+            Self::Reserve { max_wait } => KeyOperation::Reserve(cost, max_wait),
         }
     }
 }
 
 /// An operation on a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum KeyOperation {
     /// A take, as [`Store::take`](tollgate_store::Store::take).
     Take(Cost),
     /// A reservation with its longest wait, as [`Store::reserve`](tollgate_store::Store::reserve).
@@ -68,7 +68,7 @@ impl Ask {
     /// True when both may share a call: they ask the same key, by equivalent quotas. (A reset has a call of
     /// its own.)
     pub fn joins(&self, other: &Self) -> bool {
-        let resets = self.kind == Kind::Reset || other.kind == Kind::Reset;
+        let resets = self.kind == KeyOperation::Reset || other.kind == KeyOperation::Reset;
         !resets && self.key == other.key && self.quota.is_equivalent_to(&other.quota)
     }
 }
@@ -86,7 +86,7 @@ pub enum Answer {
 
 /// The reason why an ask has no answer. No permit was taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
+pub enum AskError {
     /// The key holds something that is not a counter of this store.
     #[error(
         "key {key} holds {found}, which is not a counter of Tollgate; delete it or choose another prefix"

@@ -12,16 +12,16 @@
 
 mod replied;
 
-pub use replied::{Part, Replied};
+pub use replied::{Replied, ReplyPart};
 
 use tollgate_core::{Cost, Quota, State, Timestamp};
 use tollgate_redis_link::Value;
 use tollgate_store::Inspection;
 
-use crate::ask::{Answer, Ask, Fault, Kind};
+use crate::ask::{Answer, Ask, AskError, KeyOperation};
 use crate::config::StoreTime;
 use crate::script::{Script, Step, Swap, all, each};
-use crate::translate::{self, Read, StepReply, instant, int, read, step_of};
+use crate::translate::{self, StepReply, StoredValue, instant, int, read, step_of};
 
 /// The most calls for one group of asks before it fails; nothing was taken by then.
 pub const MOST_CALLS: u32 = 5;
@@ -67,7 +67,7 @@ pub fn first(asks: &[Ask], now: Timestamp, out: &mut Vec<Answer>) -> Next {
 }
 
 /// Appends the argument of a step on the key of `asks`; on an error, only a part of it.
-pub fn argument(bytes: &mut Vec<u8>, asks: &[Ask], hint: Timestamp) -> Result<(), Fault> {
+pub fn argument(bytes: &mut Vec<u8>, asks: &[Ask], hint: Timestamp) -> Result<(), AskError> {
     match asks {
         [only] => translate::argument(bytes, &[only], hint),
         _ => translate::argument(bytes, &asks.iter().collect::<Vec<_>>(), hint),
@@ -81,35 +81,35 @@ pub fn answers(
     now: Timestamp,
     time: StoreTime,
     at: Timestamp,
-    part: &Part<'_>,
+    part: &ReplyPart<'_>,
     out: &mut Vec<Answer>,
-) -> Result<Next, Fault> {
+) -> Result<Next, AskError> {
     let Some(first) = asks.first() else { return Ok(Next::Done) };
-    let Part::Held { status, first: expiry, second: value } = part else {
-        return Err(Fault::Reply("an error".to_owned()));
+    let ReplyPart::Held { status, first: expiry, second: value } = part else {
+        return Err(AskError::Reply("an error".to_owned()));
     };
-    let Some(step) = step_of(&first.quota) else { return Err(Fault::Reply("a step".to_owned())) };
+    let Some(step) = step_of(&first.quota) else { return Err(AskError::Reply("a step".to_owned())) };
     if *status == OUTSIDE {
         return Ok(Next::Step(step, at));
     }
     let reply = StepReply { status: *status, first: expiry, second: value };
     match read(&first.quota, reply, at)? {
-        Read::State(mut state, mut existed) if *status != ODD => {
+        StoredValue::State(mut state, mut existed) if *status != ODD => {
             out.extend(asks.iter().map(|ask| replay(ask, &mut state, &mut existed, at)));
             Ok(Next::Done)
         }
-        Read::State(..) => Err(foreign(&first.key, "what no counter of this kind holds".to_owned())),
-        Read::Odd(swap, words) => {
+        StoredValue::State(..) => Err(foreign(&first.key, "what no counter of this kind holds".to_owned())),
+        StoredValue::Odd(swap, words) => {
             let mut args = alone(asks, now, time)?;
             push_groups(&mut args, [vec![b"1".to_vec()], words].concat());
             Ok(Next::Again(ScriptCall { script: each(step, swap), keys: vec![first.key.clone()], args }))
         }
-        Read::Foreign(found) => Err(foreign(&first.key, found)),
+        StoredValue::Foreign(found) => Err(foreign(&first.key, found)),
     }
 }
 
 /// The arguments of a call on this key alone: its step's, and the time.
-fn alone(asks: &[Ask], now: Timestamp, time: StoreTime) -> Result<Vec<Vec<u8>>, Fault> {
+fn alone(asks: &[Ask], now: Timestamp, time: StoreTime) -> Result<Vec<Vec<u8>>, AskError> {
     let mut bytes = Vec::new();
     argument(&mut bytes, asks, now)?;
     Ok(vec![bytes, if time == StoreTime::Node { instant(now) } else { Vec::new() }])
@@ -117,7 +117,12 @@ fn alone(asks: &[Ask], now: Timestamp, time: StoreTime) -> Result<Vec<Vec<u8>>, 
 
 /// The first call for takes or reservations (nothing else) that are charged together: all or none. The keys
 /// share a hash slot; their order does not matter, and a key may occur several times.
-pub fn together(asks: &[Ask], now: Timestamp, time: StoreTime, out: &mut Vec<Answer>) -> Result<Next, Fault> {
+pub fn together(
+    asks: &[Ask],
+    now: Timestamp,
+    time: StoreTime,
+    out: &mut Vec<Answer>,
+) -> Result<Next, AskError> {
     let keys = by_key(asks);
     if keys.is_empty() {
         uncounted(asks, now, out);
@@ -133,9 +138,9 @@ pub fn together_answers(
     time: StoreTime,
     reply: &Value,
     out: &mut Vec<Answer>,
-) -> Result<Next, Fault> {
+) -> Result<Next, AskError> {
     let keys = by_key(asks);
-    let Some(first) = keys.first() else { return Err(Fault::Reply(format!("{reply:?}"))) };
+    let Some(first) = keys.first() else { return Err(AskError::Reply(format!("{reply:?}"))) };
     let (status, at, parts) = opened(reply)?;
     if status == OUTSIDE {
         return all_call(&keys, at, time, Swap::None, Vec::new());
@@ -144,17 +149,17 @@ pub fn together_answers(
     let mut strings = Vec::new();
     let mut lists = Vec::new();
     for (nth, (key, part)) in keys.iter().zip(parts).enumerate() {
-        let Value::Array(part) = part else { return Err(Fault::Reply(format!("{part:?}"))) };
+        let Value::Array(part) = part else { return Err(AskError::Reply(format!("{part:?}"))) };
         let [status, first, second] = [0, 1, 2].map(|nth| part.get(nth).unwrap_or(&Value::Nil));
         let reply = StepReply { status: int(status)?, first, second };
         match read(key.quota(), reply, at)? {
-            Read::State(state, existed) => states.push((state, existed)),
-            Read::Odd(swap, words) => {
+            StoredValue::State(state, existed) => states.push((state, existed)),
+            StoredValue::Odd(swap, words) => {
                 let groups = if swap == Swap::Lists { &mut lists } else { &mut strings };
                 groups.push((nth + 1).to_string().into_bytes());
                 groups.extend(words);
             }
-            Read::Foreign(found) => return Err(foreign(key.key(), found)),
+            StoredValue::Foreign(found) => return Err(foreign(key.key(), found)),
         }
     }
     // A call swaps keys of one kind: strings first, lists in the call after it.
@@ -175,8 +180,8 @@ pub fn together_answers(
     Ok(Next::Done)
 }
 
-fn foreign(key: &[u8], found: String) -> Fault {
-    Fault::Foreign { key: String::from_utf8_lossy(key).into_owned(), found }
+fn foreign(key: &[u8], found: String) -> AskError {
+    AskError::Foreign { key: String::from_utf8_lossy(key).into_owned(), found }
 }
 
 fn all_call(
@@ -185,7 +190,7 @@ fn all_call(
     time: StoreTime,
     swap: Swap,
     groups: Vec<Vec<u8>>,
-) -> Result<Next, Fault> {
+) -> Result<Next, AskError> {
     let mut args = Vec::with_capacity(keys.len() + 2);
     for key in keys {
         let mut bytes = Vec::new();
@@ -249,10 +254,10 @@ fn by_key(asks: &[Ask]) -> Vec<OfKey<'_>> {
 }
 
 /// Status, instant and the rest of a reply of `all.lua`.
-fn opened(reply: &Value) -> Result<(i64, Timestamp, &[Value]), Fault> {
-    let Value::Array(values) = reply else { return Err(Fault::Reply(format!("{reply:?}"))) };
+fn opened(reply: &Value) -> Result<(i64, Timestamp, &[Value]), AskError> {
+    let Value::Array(values) = reply else { return Err(AskError::Reply(format!("{reply:?}"))) };
     let [status, ms, ns, parts @ ..] = &values[..] else {
-        return Err(Fault::Reply(format!("{reply:?}")));
+        return Err(AskError::Reply(format!("{reply:?}")));
     };
     let nanos = |value| Ok(u64::try_from(int(value)?).unwrap_or(0));
     let at = nanos(ms)?.saturating_mul(1_000_000).saturating_add(nanos(ns)?);
@@ -263,17 +268,17 @@ fn opened(reply: &Value) -> Result<(i64, Timestamp, &[Value]), Fault> {
 fn replay(ask: &Ask, state: &mut State, existed: &mut bool, at: Timestamp) -> Answer {
     let quota = &ask.quota;
     let decision = match ask.kind {
-        Kind::Take(cost) => quota.take(state, cost, at),
-        Kind::Reserve(cost, max_wait) => quota.reserve(state, cost, max_wait, at),
-        Kind::GiveBack(cost) => quota.give_back(state, cost, at),
-        Kind::Charge(cost) => quota.charge(state, cost, at),
-        Kind::Pay(cost) => quota.pay(state, cost, at),
-        Kind::Reset => {
+        KeyOperation::Take(cost) => quota.take(state, cost, at),
+        KeyOperation::Reserve(cost, max_wait) => quota.reserve(state, cost, max_wait, at),
+        KeyOperation::GiveBack(cost) => quota.give_back(state, cost, at),
+        KeyOperation::Charge(cost) => quota.charge(state, cost, at),
+        KeyOperation::Pay(cost) => quota.pay(state, cost, at),
+        KeyOperation::Reset => {
             let was = inspected(quota, state, *existed, at).is_tracked;
             (*state, *existed) = (quota.fresh(), false);
             return Answer::Reset(was);
         }
-        Kind::Inspect => return Answer::Inspection(inspected(quota, state, *existed, at)),
+        KeyOperation::Inspect => return Answer::Inspection(inspected(quota, state, *existed, at)),
     };
     *existed = true;
     Answer::Decision(decision)

@@ -1,7 +1,7 @@
 //! Whether a server is fit to keep counters: checked at startup, and reported with the remedy.
 
 use tokio::time::timeout;
-use tollgate_redis_link::{Cause, Connection, Node, Reply, ServerError, Shared, Value, explain};
+use tollgate_redis_link::{Cause, Connection, Reply, ServerError, ServerIndex, Shared, Value, explain};
 
 use crate::config::RedisConfig;
 
@@ -61,7 +61,11 @@ pub(crate) async fn all_servers(shared: &Shared, config: &RedisConfig) -> Vec<Fi
     findings
 }
 
-async fn one_server(shared: &Shared, config: &RedisConfig, node: Node) -> Result<Vec<Finding>, ServerError> {
+async fn one_server(
+    shared: &Shared,
+    config: &RedisConfig,
+    node: ServerIndex,
+) -> Result<Vec<Finding>, ServerError> {
     let topology = shared.topology();
     let dialer = shared.dialer();
     let address = topology.find(node, dialer).await?;

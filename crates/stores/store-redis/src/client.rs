@@ -24,7 +24,7 @@ pub(crate) struct RedisClient {
 
 /// A question that was sent. Dropped before it left its queue, it never leaves.
 #[derive(Debug)]
-pub(crate) struct Asked<T>(oneshot::Receiver<Result<T, Failure>>);
+pub(crate) struct PendingAnswer<T>(oneshot::Receiver<Result<T, Failure>>);
 
 impl RedisClient {
     pub(crate) fn new(config: RedisConfig) -> Result<Self, ConfigError> {
@@ -95,19 +95,19 @@ impl RedisClient {
         hash_slot: u16,
         by: Instant,
         item: impl FnOnce(Waiter<T>) -> CountItem,
-    ) -> Result<Asked<T>, StoreError> {
+    ) -> Result<PendingAnswer<T>, StoreError> {
         self.watch();
         // The item is made after the wait: data that is kept over a wait is copied once more.
         let node = self.link.node_of(hash_slot, by).await.map_err(|failure| self.error(failure))?;
         let (to, answer) = oneshot::channel();
         match self.link.send(traffic, node, item(Waiter::new(to, by))) {
-            Ok(()) => Ok(Asked(answer)),
+            Ok(()) => Ok(PendingAnswer(answer)),
             Err(failure) => Err(self.error(failure)),
         }
     }
 
     /// Waits for the answer. One always comes, in time.
-    pub(crate) async fn receive<T>(&self, asked: Asked<T>) -> Result<T, StoreError> {
+    pub(crate) async fn receive<T>(&self, asked: PendingAnswer<T>) -> Result<T, StoreError> {
         match self.link.receive(asked.0).await {
             Ok(answer) => Ok(answer),
             Err(failure) => Err(self.error(failure)),

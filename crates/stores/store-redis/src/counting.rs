@@ -17,7 +17,7 @@ use tollgate_redis_link::{
 use tollgate_store::remote::Failure;
 
 use self::buffers::Buffers;
-use self::request::{Next, Request, Work};
+use self::request::{CounterRequest, NextCall, Work};
 use crate::ask::{Answer, Ask};
 use crate::call::ScriptCall;
 use crate::config::StoreTime;
@@ -82,7 +82,7 @@ impl PerThread for Counting {
 
 impl Workload for Counting {
     type Item = CountItem;
-    type Request = Request;
+    type Request = CounterRequest;
     type Buffers = Buffers;
 
     fn begin(&self, buffers: &mut Buffers) {
@@ -90,13 +90,19 @@ impl Workload for Counting {
         buffers.arguments.clear();
     }
 
-    fn add(&self, item: CountItem, requests: &mut Vec<Planned<Request>>, buffers: &mut Buffers) -> bool {
+    fn add(
+        &self,
+        item: CountItem,
+        requests: &mut Vec<Planned<CounterRequest>>,
+        buffers: &mut Buffers,
+    ) -> bool {
         let work = match item {
             CountItem::Ask(ask, at, waiter) => {
                 let place = requests.len();
                 let last = buffers.last.entry(buffers.hasher.hash_one(&ask.key)).or_insert(place);
                 if let Some(Planned {
-                    request: Request { work: Work::Each { asks, now, waiters }, .. }, ..
+                    request: CounterRequest { work: Work::Each { asks, now, waiters }, .. },
+                    ..
                 }) = requests.get_mut(*last)
                     && asks[0].joins(&ask)
                 {
@@ -113,19 +119,19 @@ impl Workload for Counting {
             }
             CountItem::Together(asks, now, waiter) => Work::Together { asks, now, waiter: Some(waiter) },
             CountItem::Call(call, waiter) => {
-                let next = Next::Call(call);
-                requests.push(Planned::new(Request {
+                let next = NextCall::Call(call);
+                requests.push(Planned::new(CounterRequest {
                     next,
-                    ..Request::new(Work::Call { waiter: Some(waiter) })
+                    ..CounterRequest::new(Work::Call { waiter: Some(waiter) })
                 }));
                 return false;
             }
         };
-        requests.push(Planned::new(Request::new(work)));
+        requests.push(Planned::new(CounterRequest::new(work)));
         false
     }
 
-    fn prepare(&self, request: &mut Request, buffers: &mut Buffers, shared: &Shared) -> bool {
+    fn prepare(&self, request: &mut CounterRequest, buffers: &mut Buffers, shared: &Shared) -> bool {
         buffers.answers.clear();
         match request.prepare(&mut buffers.arguments, &mut buffers.answers, self.time) {
             Ok(true) => return true,
@@ -137,46 +143,48 @@ impl Workload for Counting {
 
     fn write(
         &self,
-        requests: &[Planned<Request>],
+        requests: &[Planned<CounterRequest>],
         one_slot: bool,
         buffers: &Buffers,
         bytes: &mut Vec<u8>,
     ) -> usize {
         let Some(first) = requests.first() else { return 1 };
         match &first.request.next {
-            Next::Step(step, hint, _) => {
+            NextCall::Step(step, hint, _) => {
                 let most = if one_slot { 1 } else { MOST_KEYS };
                 let count = alike(requests, most, self.time);
                 let time = if self.time == StoreTime::Node { Some(*hint) } else { None };
                 write_steps(bytes, *step, &requests[..count], &buffers.arguments, time);
                 count
             }
-            Next::Call(call) => {
+            NextCall::Call(call) => {
                 write_call(bytes, call);
                 1
             }
-            Next::Unknown => 1,
+            NextCall::Unknown => 1,
         }
     }
 
     fn on_reply(
         &self,
-        requests: impl Iterator<Item = Planned<Request>>,
+        requests: impl Iterator<Item = Planned<CounterRequest>>,
         count: usize,
         value: Value,
         buffers: &mut Buffers,
-        replies: &mut Replies<'_, Request>,
+        replies: &mut Replies<'_, CounterRequest>,
     ) {
         replies::on_reply(self.time, requests, count, value, buffers, replies);
     }
 }
 
 /// The number of requests, from the first on, that may share its script call.
-fn alike(requests: &[Planned<Request>], most: usize, time: StoreTime) -> usize {
+fn alike(requests: &[Planned<CounterRequest>], most: usize, time: StoreTime) -> usize {
     let Some((first, others)) = requests.split_first() else { return 0 };
-    let alike = |other: &&Planned<Request>| match (&first.request.next, &other.request.next) {
+    let alike = |other: &&Planned<CounterRequest>| match (&first.request.next, &other.request.next) {
         // With the callers' clocks, a call has one instant.
-        (Next::Step(a, at, _), Next::Step(b, then, _)) => a == b && (time == StoreTime::Store || at == then),
+        (NextCall::Step(a, at, _), NextCall::Step(b, then, _)) => {
+            a == b && (time == StoreTime::Store || at == then)
+        }
         _ => false,
     };
     1 + others.iter().take(most - 1).take_while(alike).count()
@@ -186,7 +194,7 @@ fn alike(requests: &[Planned<Request>], most: usize, time: StoreTime) -> usize {
 fn write_steps(
     bytes: &mut Vec<u8>,
     step: Step,
-    requests: &[Planned<Request>],
+    requests: &[Planned<CounterRequest>],
     arguments: &[u8],
     time: Option<Timestamp>,
 ) {
@@ -199,7 +207,7 @@ fn write_steps(
     }
     let mut last: &[u8] = &[];
     for planned in requests {
-        if let Next::Step(_, _, place) = &planned.request.next {
+        if let NextCall::Step(_, _, place) = &planned.request.next {
             let argument = &arguments[place.clone()];
             bulk(bytes, if argument == last { &[] } else { argument });
             last = argument;

@@ -12,9 +12,9 @@ use tollgate_redis_link::{Traffic, Value, Waiter};
 use tollgate_store::remote::Finisher;
 use tollgate_store::{Counter, SlotKey, StoreError, Take, Verdicts};
 
-use crate::ask::{Answer, Ask, Kind};
+use crate::ask::{Answer, Ask, KeyOperation};
 use crate::call::ScriptCall;
-use crate::client::{Asked, RedisClient};
+use crate::client::{PendingAnswer, RedisClient};
 use crate::counting::CountItem;
 use crate::slots::{self, SlotAction, SlotReply};
 
@@ -49,7 +49,7 @@ impl Exact {
     pub(crate) async fn ask(
         &self,
         counter: Counter<'_>,
-        kind: Kind,
+        kind: KeyOperation,
         now: Timestamp,
     ) -> Result<Answer, StoreError> {
         let asked = self.begin(counter, kind, now).await;
@@ -60,7 +60,7 @@ impl Exact {
     pub(crate) async fn decide(
         &self,
         counter: Counter<'_>,
-        kind: Kind,
+        kind: KeyOperation,
         now: Timestamp,
     ) -> Result<Decision, StoreError> {
         let answer = self.ask(counter, kind, now).await?;
@@ -72,7 +72,7 @@ impl Exact {
         // All are on their way before the first is waited for.
         let mut asked = Vec::with_capacity(batch.len());
         for take in batch {
-            asked.push(self.begin(take.counter, Kind::of(take), now).await);
+            asked.push(self.begin(take.counter, KeyOperation::of(take), now).await);
         }
         for asked in asked {
             let answer = self.answer(asked).await;
@@ -99,9 +99,9 @@ impl Exact {
     pub(crate) async fn begin(
         &self,
         counter: Counter<'_>,
-        kind: Kind,
+        kind: KeyOperation,
         now: Timestamp,
-    ) -> Result<Asked<Answer>, StoreError> {
+    ) -> Result<PendingAnswer<Answer>, StoreError> {
         let key = self.client.redis_key(counter.key);
         let hash_slot = self.client.hash_slot(&key);
         let ask = Box::new(Ask { key, quota: counter.quota.clone(), kind });
@@ -109,7 +109,10 @@ impl Exact {
     }
 
     /// Waits for the answer to `asked`.
-    pub(crate) async fn answer<T>(&self, asked: Result<Asked<T>, StoreError>) -> Result<T, StoreError> {
+    pub(crate) async fn answer<T>(
+        &self,
+        asked: Result<PendingAnswer<T>, StoreError>,
+    ) -> Result<T, StoreError> {
         self.client.receive(asked?).await
     }
 
@@ -136,7 +139,7 @@ impl Exact {
         &self,
         hash_slot: u16,
         item: impl FnOnce(Waiter<T>) -> CountItem,
-    ) -> Result<Asked<T>, StoreError> {
+    ) -> Result<PendingAnswer<T>, StoreError> {
         let client = &self.client;
         client.counters().requests.add(1);
         let by = client.deadline(Traffic::Foreground, hash_slot).await?;

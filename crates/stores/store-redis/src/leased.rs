@@ -52,7 +52,7 @@ pub(crate) struct Leased {
 }
 
 /// An operation on a ledger that was sent.
-struct Operation {
+struct LedgerOperation {
     op: Op,
     /// The counter's key in the table of leased keys.
     key: Vec<u8>,
@@ -74,7 +74,7 @@ pub(crate) enum BegunPay {
 
 /// The rest of a payment, on its way.
 pub(crate) struct SentPay {
-    operation: Operation,
+    operation: LedgerOperation,
     payment: Payment,
     had_some: bool,
     is_check: bool,
@@ -162,7 +162,7 @@ impl Leased {
         let by = self.deadline();
         let sent = local.client.send(Traffic::Foreground, call, by).await;
         let key = counter.key.0.to_vec();
-        let operation = Operation { op, key, shared, held, sent, sent_at: moment, by };
+        let operation = LedgerOperation { op, key, shared, held, sent, sent_at: moment, by };
         let is_check = cost.is_peek();
         Some(BegunPay::Sent(Box::new(SentPay { operation, payment, had_some: step.had_some, is_check })))
     }
@@ -295,7 +295,7 @@ impl Leased {
         counter: Counter<'_>,
         op: Op,
         now: Timestamp,
-    ) -> Result<Operation, StoreError> {
+    ) -> Result<LedgerOperation, StoreError> {
         let (local, moment) = (&self.local, self.local.clock.moment(now));
         let mut kept = Vec::new();
         let counter = bounded(counter, &mut kept);
@@ -308,11 +308,11 @@ impl Leased {
         let (call, shared, held) = planned?;
         let by = self.deadline();
         let sent = local.client.send(Traffic::Foreground, call, by).await;
-        Ok(Operation { op, key: counter.key.0.to_vec(), shared, held, sent, sent_at: moment, by })
+        Ok(LedgerOperation { op, key: counter.key.0.to_vec(), shared, held, sent, sent_at: moment, by })
     }
 
-    async fn finish(&self, operation: Operation) -> Result<Operated, StoreError> {
-        let Operation { op, key, shared, held, sent, sent_at, by } = operation;
+    async fn finish(&self, operation: LedgerOperation) -> Result<Operated, StoreError> {
+        let LedgerOperation { op, key, shared, held, sent, sent_at, by } = operation;
         let reply = tasks::reply_in_window(&self.local, &key, op, sent, by).await?;
         self.local.note_reply(&key, &shared, &reply, sent_at.mono);
         Ok(Operated { shared, reply, held })

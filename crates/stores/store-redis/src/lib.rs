@@ -33,9 +33,10 @@ pub use tollgate_store::remote::{BreakerSettings, ConfigError, ConnStats, HostPo
 /// may change at any time.
 #[doc(hidden)]
 pub mod internals {
-    pub use crate::ask::{Answer, Ask, Fault, Kind};
+    pub use crate::ask::{Answer, Ask, AskError, KeyOperation};
     pub use crate::call::{
-        MOST_CALLS, Next, Part, Replied, ScriptCall, answers, argument, first, together, together_answers,
+        MOST_CALLS, Next, Replied, ReplyPart, ScriptCall, answers, argument, first, together,
+        together_answers,
     };
     pub use crate::keys::redis_key;
     pub use crate::leased::ledger_script::{LedgerJob, LedgerReplyError, decode, encode, pack};

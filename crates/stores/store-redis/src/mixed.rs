@@ -15,7 +15,7 @@ use tollgate_core::{Algorithm, Decision, Timestamp};
 use tollgate_store::remote::OwnBatch;
 use tollgate_store::{Counter, Sharing, StoreError, Take, Verdicts};
 
-use crate::ask::{BatchKind, Kind};
+use crate::ask::{BatchKind, KeyOperation};
 use crate::exact::Exact;
 use crate::leased::{Begun, DeniedHit, Leased, LeasedTake};
 
@@ -27,12 +27,12 @@ pub(crate) struct Mixed {
 }
 
 /// The result of one take of a batch.
-struct Outcome {
+struct TakeOutcome {
     result: Result<Decision, StoreError>,
     is_leased: bool,
 }
 
-impl Outcome {
+impl TakeOutcome {
     fn is_admitted(&self) -> bool {
         self.result.as_ref().is_ok_and(Decision::is_admitted)
     }
@@ -55,7 +55,7 @@ impl Mixed {
         if let [take] = batch {
             verdicts.push(match self.begin(take, DeniedHit::Counts, now) {
                 Some(begun) => self.leased.result(begun).await,
-                None => self.exact.decide(take.counter, Kind::of(take), now).await,
+                None => self.exact.decide(take.counter, KeyOperation::of(take), now).await,
             });
             return;
         }
@@ -130,10 +130,11 @@ impl Mixed {
             let outcomes = mixed.charge_or_undo(&own.takes(), begun, kind, now).await;
             (own, outcomes)
         };
-        let unheard = move |(own, outcomes): (OwnBatch, Vec<Outcome>)| async move {
+        let unheard = move |(own, outcomes): (OwnBatch, Vec<TakeOutcome>)| async move {
             // The caller has left, so the takes without an answer cannot be decided: this is not an
             // admission.
-            if outcomes.iter().any(|outcome| outcome.result.is_err()) && !outcomes.iter().any(Outcome::denies)
+            if outcomes.iter().any(|outcome| outcome.result.is_err())
+                && !outcomes.iter().any(TakeOutcome::denies)
             {
                 undoes.undo(&own.takes(), &outcomes, now).await;
             }
@@ -192,7 +193,7 @@ impl Mixed {
         mut begun: Vec<Option<Begun>>,
         kind: BatchKind,
         now: Timestamp,
-    ) -> Vec<Outcome> {
+    ) -> Vec<TakeOutcome> {
         self.begin_all(batch, denied_hit(kind), now, &mut begun).await;
         let exact = exact(batch, &begun);
         let mut others = Verdicts::with_capacity(exact.len());
@@ -200,7 +201,7 @@ impl Mixed {
             self.exact.all_or_none(&exact, kind, now, &mut others).await;
         }
         let outcomes = self.outcomes(begun, others).await;
-        if outcomes.iter().any(Outcome::denies) {
+        if outcomes.iter().any(TakeOutcome::denies) {
             self.undo(batch, &outcomes, now).await;
         }
         outcomes
@@ -255,7 +256,7 @@ impl Mixed {
     }
 
     /// Waits for all takes that have begun; `others` are the answers to the takes that are not leased.
-    async fn outcomes(&self, begun: Vec<Option<Begun>>, others: Verdicts) -> Vec<Outcome> {
+    async fn outcomes(&self, begun: Vec<Option<Begun>>, others: Verdicts) -> Vec<TakeOutcome> {
         let mut others = others.into_iter();
         let mut outcomes = Vec::with_capacity(begun.len());
         for begun in begun {
@@ -267,17 +268,18 @@ impl Mixed {
                     others.next().unwrap_or_else(missing)
                 }
             };
-            outcomes.push(Outcome { result, is_leased });
+            outcomes.push(TakeOutcome { result, is_leased });
         }
         outcomes
     }
 
     /// Gives back the charges. If the store has stopped answering, they stay: that denies too much and never
     /// admits too much.
-    async fn undo(&self, batch: &[Take<'_>], outcomes: &[Outcome], now: Timestamp) {
+    async fn undo(&self, batch: &[Take<'_>], outcomes: &[TakeOutcome], now: Timestamp) {
         // If a take that is not leased denies, none of them is charged.
         let exact_charged = !outcomes.iter().any(|outcome| !outcome.is_leased && outcome.denies());
-        let is_charged = |outcome: &Outcome| outcome.is_admitted() && (outcome.is_leased || exact_charged);
+        let is_charged =
+            |outcome: &TakeOutcome| outcome.is_admitted() && (outcome.is_leased || exact_charged);
         let charged: Vec<_> = batch
             .iter()
             .zip(outcomes)
@@ -298,7 +300,7 @@ impl Mixed {
             };
             match returned {
                 Some(returned) => result = result.and(returned.map(drop)),
-                None => asked.push(self.exact.begin(counter, Kind::GiveBack(cost), now).await),
+                None => asked.push(self.exact.begin(counter, KeyOperation::GiveBack(cost), now).await),
             }
         }
         for asked in asked {

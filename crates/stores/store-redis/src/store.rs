@@ -12,7 +12,7 @@ use tollgate_store::{
     Verdicts,
 };
 
-use crate::ask::{Answer, BatchKind, Kind};
+use crate::ask::{Answer, BatchKind, KeyOperation};
 use crate::check::{self, Finding};
 use crate::client::RedisClient;
 use crate::config::RedisConfig;
@@ -149,7 +149,7 @@ impl Store for RedisStore {
                 self.mixed.all_or_none(batch, BatchKind::Take, now, verdicts).await;
             }
             (Charge::Each, [take]) => {
-                verdicts.push(self.exact().decide(take.counter, Kind::of(take), now).await);
+                verdicts.push(self.exact().decide(take.counter, KeyOperation::of(take), now).await);
             }
             (Charge::Each, _) => self.exact().take_each(batch, now, verdicts).await,
             // This holds also for one take: a denial leaves no trace, which matters to windows that count
@@ -169,7 +169,7 @@ impl Store for RedisStore {
         {
             return given;
         }
-        self.exact().decide(counter, Kind::GiveBack(cost), now).await
+        self.exact().decide(counter, KeyOperation::GiveBack(cost), now).await
     }
 
     async fn give_all_back(&self, batch: &[Take<'_>], now: Timestamp) -> Result<(), StoreError> {
@@ -190,7 +190,7 @@ impl Store for RedisStore {
         {
             return charged;
         }
-        self.exact().decide(counter, Kind::Charge(cost), now).await
+        self.exact().decide(counter, KeyOperation::Charge(cost), now).await
     }
 
     async fn reset(&self, counter: Counter<'_>, now: Timestamp) -> Result<bool, StoreError> {
@@ -199,7 +199,7 @@ impl Store for RedisStore {
         {
             return forgotten;
         }
-        match self.exact().ask(counter, Kind::Reset, now).await? {
+        match self.exact().ask(counter, KeyOperation::Reset, now).await? {
             Answer::Reset(forgotten) => Ok(forgotten),
             other => Err(self.exact().unexpected(format_args!("{other:?}"))),
         }
@@ -211,7 +211,7 @@ impl Store for RedisStore {
         {
             return seen;
         }
-        match self.exact().ask(counter, Kind::Inspect, now).await? {
+        match self.exact().ask(counter, KeyOperation::Inspect, now).await? {
             Answer::Inspection(inspection) => Ok(inspection),
             other => Err(self.exact().unexpected(format_args!("{other:?}"))),
         }

@@ -12,12 +12,12 @@ mod whole;
 mod window;
 
 pub use self::arguments::instant;
-pub(crate) use self::values::{Read, StepReply, int, text};
+pub(crate) use self::values::{StepReply, StoredValue, int, text};
 
 use tollgate_core::{Quota, StepParams, Timestamp};
 
 use self::arguments::Packed;
-use crate::ask::{Ask, Fault};
+use crate::ask::{Ask, AskError};
 use crate::script::Step;
 
 /// The step that counts this quota; `None` where nothing is counted.
@@ -37,7 +37,7 @@ pub(crate) fn step_of(quota: &Quota) -> Option<Step> {
 
 /// Appends the argument of the step: the quota's numbers, then the asks, equal ones in a row as one group. On
 /// an error, only a part of it.
-pub(crate) fn argument(bytes: &mut Vec<u8>, asks: &[&Ask], hint: Timestamp) -> Result<(), Fault> {
+pub(crate) fn argument(bytes: &mut Vec<u8>, asks: &[&Ask], hint: Timestamp) -> Result<(), AskError> {
     let Some(first) = asks.first() else { return Ok(()) };
     let mut packed = Packed(bytes);
     match first.quota.step_params() {
@@ -57,7 +57,11 @@ pub(crate) fn argument(bytes: &mut Vec<u8>, asks: &[&Ask], hint: Timestamp) -> R
 
 /// As [`argument`], of asks by several classes of one bucket: their quotas differ in the overdraft alone, so
 /// that they write and read the same states.
-pub(crate) fn argument_of_classes(bytes: &mut Vec<u8>, asks: &[&Ask], hint: Timestamp) -> Result<(), Fault> {
+pub(crate) fn argument_of_classes(
+    bytes: &mut Vec<u8>,
+    asks: &[&Ask],
+    hint: Timestamp,
+) -> Result<(), AskError> {
     let mut runs = asks.chunk_by(|a, b| a.quota.algorithm() == b.quota.algorithm());
     let Some(first) = runs.next() else { return Ok(()) };
     let has_overdraft =
@@ -75,7 +79,7 @@ pub(crate) fn argument_of_classes(bytes: &mut Vec<u8>, asks: &[&Ask], hint: Time
 }
 
 /// The value of the key before the step, from the step's reply.
-pub(crate) fn read(quota: &Quota, reply: StepReply<'_>, at: Timestamp) -> Result<Read, Fault> {
+pub(crate) fn read(quota: &Quota, reply: StepReply<'_>, at: Timestamp) -> Result<StoredValue, AskError> {
     let StepReply { status, first, second } = reply;
     match quota.step_params() {
         StepParams::Bucket(bucket) => bucket::read(quota, bucket, status, first, second),
@@ -87,6 +91,6 @@ pub(crate) fn read(quota: &Quota, reply: StepReply<'_>, at: Timestamp) -> Result
         StepParams::Log(log) => entries::read_log(quota, log, first),
         StepParams::WarmUp(warm_up) => whole::read_warm_up(quota, warm_up, first, second, at),
         StepParams::Priority(parent) => whole::read_priority(quota, parent, first, second, at),
-        _ => Ok(Read::State(quota.fresh(), false)),
+        _ => Ok(StoredValue::State(quota.fresh(), false)),
     }
 }

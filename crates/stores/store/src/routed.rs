@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tollgate_core::{Acquired, Cost, Decision, Holder, Released, Slots, Timestamp};
 
-use self::all_or_none::{Operation, take_all_or_none};
+use self::all_or_none::{BatchCharge, take_all_or_none};
 use self::parts::{is_local, merge, split};
 use crate::{
     Charge, Counter, Inspection, ScanError, Scanned, Sharing, SlotKey, Store, StoreError, StoreName, Take,
@@ -108,7 +108,7 @@ impl<S: Store, L: Store> Store for RoutedStore<S, L> {
                 merge(batch, of_local, of_shared, verdicts);
             }
             Charge::Together => {
-                take_all_or_none(&self.shared, &self.local, batch, Operation::Take, now, verdicts).await
+                take_all_or_none(&self.shared, &self.local, batch, BatchCharge::Take, now, verdicts).await
             }
         }
     }
@@ -143,7 +143,7 @@ impl<S: Store, L: Store> Store for RoutedStore<S, L> {
                 &self.shared,
                 &self.local,
                 batch,
-                Operation::Reserve { max_wait },
+                BatchCharge::Reserve { max_wait },
                 now,
                 verdicts,
             )

@@ -4,7 +4,7 @@
 
 mod faulty;
 
-use faulty::{Fault, Faulty};
+use faulty::{Faulty, StoreFault};
 use tollgate_store::{ModelStore, suite};
 
 const SLOTS: &str = "slots_are_as_the_model_has_them";
@@ -24,42 +24,42 @@ fn the_model_passes() {
 #[test]
 fn each_known_fault_turns_the_suite_red() {
     for (fault, law) in [
-        (Fault::DeniedIsCharged, HISTORIES),
-        (Fault::PeekCharges, HISTORIES),
-        (Fault::GivesBackAboveFull, HISTORIES),
-        (Fault::GivesBackNothing, HISTORIES),
-        (Fault::BatchIsReversed, HISTORIES),
-        (Fault::RepeatedKeysAreBlind, HISTORIES),
-        (Fault::TogetherIsEach, HISTORIES),
-        (Fault::TogetherKeepsTheFirst, HISTORIES),
-        (Fault::TogetherStopsAtADenial, HISTORIES),
-        (Fault::TimeNeverGoesBack, HISTORIES),
-        (Fault::StepBackForgets, HISTORIES),
-        (Fault::LongKeysAreCut, HISTORIES),
-        (Fault::NulEndsAKey, HISTORIES),
-        (Fault::ResetDoesNothing, HISTORIES),
-        (Fault::ResetForgetsAll, HISTORIES),
-        (Fault::InspectIsATake, HISTORIES),
-        (Fault::EverythingIsTracked, HISTORIES),
-        (Fault::VerdictsAreCleared, HISTORIES),
-        (Fault::OneAnswerIsMissing, HISTORIES),
-        (Fault::ReserveWaitsForNothing, HISTORIES),
-        (Fault::ReserveWaitsForever, HISTORIES),
-        (Fault::ReserveKeepsTheFirst, HISTORIES),
-        (Fault::ChargeAsksFirst, HISTORIES),
-        (Fault::PayAsksFirst, HISTORIES),
-        (Fault::PayIsNeverDenied, HISTORIES),
-        (Fault::PayDeniesWhatDoesNotFit, HISTORIES),
-        (Fault::CheckTakesOne, HISTORIES),
-        (Fault::DebtIsCut, HISTORIES),
-        (Fault::FirstQuotaCountsAll, BUCKETS),
-        (Fault::SlotsNeverLapse, SLOTS),
-        (Fault::ReleaseFreesTheOldest, SLOTS),
-        (Fault::RenewalTakesAnother, SLOTS),
-        (Fault::ReadThenWrite, "callers_at_once_admit_exactly_the_limit"),
-        (Fault::TogetherIsNotAtomic, "together_charges_all_or_nobody"),
-        (Fault::ReserveIsNotAtomic, "reserving_at_once_promises_no_permit_twice"),
-        (Fault::PayIsNotAtomic, "charges_at_once_are_all_counted"),
+        (StoreFault::DeniedIsCharged, HISTORIES),
+        (StoreFault::PeekCharges, HISTORIES),
+        (StoreFault::GivesBackAboveFull, HISTORIES),
+        (StoreFault::GivesBackNothing, HISTORIES),
+        (StoreFault::BatchIsReversed, HISTORIES),
+        (StoreFault::RepeatedKeysAreBlind, HISTORIES),
+        (StoreFault::TogetherIsEach, HISTORIES),
+        (StoreFault::TogetherKeepsTheFirst, HISTORIES),
+        (StoreFault::TogetherStopsAtADenial, HISTORIES),
+        (StoreFault::TimeNeverGoesBack, HISTORIES),
+        (StoreFault::StepBackForgets, HISTORIES),
+        (StoreFault::LongKeysAreCut, HISTORIES),
+        (StoreFault::NulEndsAKey, HISTORIES),
+        (StoreFault::ResetDoesNothing, HISTORIES),
+        (StoreFault::ResetForgetsAll, HISTORIES),
+        (StoreFault::InspectIsATake, HISTORIES),
+        (StoreFault::EverythingIsTracked, HISTORIES),
+        (StoreFault::VerdictsAreCleared, HISTORIES),
+        (StoreFault::OneAnswerIsMissing, HISTORIES),
+        (StoreFault::ReserveWaitsForNothing, HISTORIES),
+        (StoreFault::ReserveWaitsForever, HISTORIES),
+        (StoreFault::ReserveKeepsTheFirst, HISTORIES),
+        (StoreFault::ChargeAsksFirst, HISTORIES),
+        (StoreFault::PayAsksFirst, HISTORIES),
+        (StoreFault::PayIsNeverDenied, HISTORIES),
+        (StoreFault::PayDeniesWhatDoesNotFit, HISTORIES),
+        (StoreFault::CheckTakesOne, HISTORIES),
+        (StoreFault::DebtIsCut, HISTORIES),
+        (StoreFault::FirstQuotaCountsAll, BUCKETS),
+        (StoreFault::SlotsNeverLapse, SLOTS),
+        (StoreFault::ReleaseFreesTheOldest, SLOTS),
+        (StoreFault::RenewalTakesAnother, SLOTS),
+        (StoreFault::ReadThenWrite, "callers_at_once_admit_exactly_the_limit"),
+        (StoreFault::TogetherIsNotAtomic, "together_charges_all_or_nobody"),
+        (StoreFault::ReserveIsNotAtomic, "reserving_at_once_promises_no_permit_twice"),
+        (StoreFault::PayIsNotAtomic, "charges_at_once_are_all_counted"),
     ] {
         let found = suite::check(&suite::Parked, || Faulty::new(fault), &options());
         let failure = found.expect_err(&format!("{fault:?} must turn the suite red"));
@@ -70,7 +70,7 @@ fn each_known_fault_turns_the_suite_red() {
 /// Only the law of slots finds them: they pass every check before it, which takes long.
 #[test]
 fn each_known_fault_of_slots_at_once_turns_their_law_red() {
-    for fault in [Fault::OneSlotTooMany, Fault::AcquireIsNotAtomic] {
+    for fault in [StoreFault::OneSlotTooMany, StoreFault::AcquireIsNotAtomic] {
         let found = suite::check_nodes(&suite::Parked, &[Faulty::new(fault)], &options());
         let failure = found.expect_err(&format!("{fault:?} must turn the suite red"));
         assert_eq!(failure.law, SLOTS_AT_ONCE, "{fault:?} is found by {failure}");
@@ -87,7 +87,7 @@ fn nodes_that_do_not_count_together_turn_the_suite_red() {
 
 #[test]
 fn a_failing_history_is_shrunk_to_a_few_steps() {
-    let failure = suite::check(&suite::Parked, || Faulty::new(Fault::PeekCharges), &options())
+    let failure = suite::check(&suite::Parked, || Faulty::new(StoreFault::PeekCharges), &options())
         .expect_err("peeks that charge are found");
     let (_, steps) = failure.details.split_once("steps: [").expect("it says the steps");
     let steps: usize = ["Take {", "Drain {"].iter().map(|step| steps.matches(step).count()).sum();

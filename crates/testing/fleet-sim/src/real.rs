@@ -287,7 +287,7 @@ impl AsyncWrite for Encrypted {
 
 /// A node with a limiter over a store in memory.
 #[derive(Debug)]
-pub struct Node {
+pub struct RealNode {
     limiter: Arc<Limiter<MemoryStore>>,
     clock: MonotonicClock,
     /// Channel of its status.
@@ -323,7 +323,7 @@ impl NodeOptions {
     }
 }
 
-impl Node {
+impl RealNode {
     /// Starts with the state folder `folder`, on a thread of its own.
     #[must_use]
     pub fn start(folder: &Path, name: &str, options: NodeOptions) -> Self {
@@ -401,7 +401,7 @@ impl Node {
     }
 }
 
-impl Drop for Node {
+impl Drop for RealNode {
     /// As if the process was killed: nothing is said to the control plane.
     fn drop(&mut self) {
         drop(self.stop.take());

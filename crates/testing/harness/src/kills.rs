@@ -7,7 +7,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use tollgate_control::audit::{self, Chain, Entry, MAX_EXPORT};
+use tollgate_control::audit::{self, AuditEntry, Chain, MAX_EXPORT};
 use tollgate_control::{Actor, Claim, Control};
 
 const FOLDER: &str = "TOLLGATE_TEST_FOLDER";
@@ -43,13 +43,13 @@ pub fn kill_after(count: usize, mark: &str, test: &str, folder: &Path) -> Vec<St
 
 /// All entries of the audit of a control plane that nobody else uses. Fails if their chain is broken or cut,
 /// or if a row is not as a change has left it.
-pub async fn whole_audit(control: &Control) -> Vec<Entry> {
+pub async fn whole_audit(control: &Control) -> Vec<AuditEntry> {
     let program = Claim::program("tollgate");
     let chain = control.verify_audit(&program, |_, _| {}).await.expect("walked");
     let compared = control.compare_rows(&program).await.expect("compared");
     assert!(compared.is_whole(), "{compared:?}");
     let read = control.read(|tx| {
-        let mut entries: Vec<Entry> = Vec::new();
+        let mut entries: Vec<AuditEntry> = Vec::new();
         loop {
             let after = entries.last().map_or(0, |it| it.seq);
             let part = audit::export(tx, &Actor::system(), after, MAX_EXPORT)?;

@@ -7,7 +7,7 @@ use tollgate_control::publishing::{self, Intent};
 use tollgate_control::rollout::{Plan, PlanInput};
 use tollgate_control::rules::Rule;
 use tollgate_control::table_rule::TableRuleInput;
-use tollgate_control::{Actor, Content, Control, ControlError, Kind, Role, apps, rules};
+use tollgate_control::{Actor, Content, Control, ControlError, Role, RuleKind, apps, rules};
 use tollgate_db::Tx;
 
 /// A limit of `rate` permits a second, and 100 at once.
@@ -39,7 +39,7 @@ pub fn file_text(domain: &str, per_minute: i64) -> String {
 #[must_use]
 pub fn put(key: &str, base: Option<i64>, rate: i64) -> OpInput {
     let after = Some(checked(&limit(key, rate)));
-    OpInput { kind: Kind::TableRule, key: key.to_owned(), base, after }
+    OpInput { kind: RuleKind::TableRule, key: key.to_owned(), base, after }
 }
 
 /// Puts a rule file.
@@ -48,12 +48,12 @@ pub fn put(key: &str, base: Option<i64>, rate: i64) -> OpInput {
 /// As [`FileInput::check`], if the text is not a rule file.
 pub fn put_file(domain: &str, base: Option<i64>, text: &str) -> Result<OpInput, ControlError> {
     let file = FileInput { text: text.to_owned(), ..FileInput::default() }.check()?;
-    Ok(OpInput { kind: Kind::File, key: domain.to_owned(), base, after: Some(Content::File(file)) })
+    Ok(OpInput { kind: RuleKind::File, key: domain.to_owned(), base, after: Some(Content::File(file)) })
 }
 
 /// Removes a rule or a file.
 #[must_use]
-pub fn removal(kind: Kind, key: &str, base: i64) -> OpInput {
+pub fn removal(kind: RuleKind, key: &str, base: i64) -> OpInput {
     OpInput { kind, key: key.to_owned(), base: Some(base), after: None }
 }
 

@@ -8,7 +8,7 @@ mod log;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
-pub use log::{Outcome, Ran};
+pub use log::{Ran, TestOutcome};
 
 /// Fewest underscores in the name of a test in the table of requirements, where everything quoted is one or
 /// a setting; on other pages names of metrics and settings are as long.
@@ -63,15 +63,15 @@ impl Named {
             let places: Vec<&str> = places.iter().map(String::as_str).collect();
             let places = places.join(", ");
             match ran.outcome(name) {
-                Some(Outcome::Passed) => passed += 1,
-                Some(Outcome::Skipped) => {
+                Some(TestOutcome::Passed) => passed += 1,
+                Some(TestOutcome::Skipped) => {
                     writeln!(out, "SKIPPED {name}, which could not run here: not shown for {places}")?;
                 }
                 None if is_in_browser(name) && !has_browser => {
                     writeln!(out, "SKIPPED {name}, without a browser: not shown for {places}")?;
                 }
                 None if is_law(name) => passed += 1,
-                Some(Outcome::Failed) | None => {
+                Some(TestOutcome::Failed) | None => {
                     writeln!(out, "{places}: {name} is named and did not pass")?;
                     failed += 1;
                 }

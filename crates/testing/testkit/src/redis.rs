@@ -8,7 +8,7 @@
 //! - [`Memcached`]: the other kind of store.
 //! - [`Proxy`]: stands between a client and a store and spoils what passes: late, silent, cut, not accepted.
 //! - [`Distance`]: a long way between a client and a store, some of whose answers come late.
-//! - [`Client`]: just enough of a client to send a server commands.
+//! - [`RedisConnection`]: just enough of a client to send a server commands.
 //!
 //! The server is `redis-server`, or what the variable `TOLLGATE_TEST_REDIS_SERVER` names, `valkey-server` for
 //! one. Where a program is missing, `start` prints a line that begins with `SKIPPED ` and returns `None`:
@@ -39,12 +39,12 @@ mod server;
 #[cfg(test)]
 mod tests;
 
-pub use client::{Client, Reply};
+pub use client::{RedisConnection, RedisReply};
 pub use cluster::Cluster;
 pub use distance::Distance;
 pub use memcached::Memcached;
 pub use options::Options;
 pub use process::{free_port, poll};
-pub use proxy::{Fault, Proxy};
+pub use proxy::{NetworkFault, Proxy};
 pub use sentinel::Sentinel;
 pub use server::{Redis, installed, program};

@@ -21,7 +21,7 @@ use std::io;
 use serde_json::{Map, Value};
 
 use self::adaptive::Learner;
-use self::case::{Fields, Seen, Stop, Vector, short, skip};
+use self::case::{Fields, StepAnswer, Stop, Vector, short, skip};
 use self::composed::Composed;
 pub use self::differences::{Difference, difference};
 use self::parts::Parts;
@@ -77,7 +77,7 @@ impl File {
 
 /// Result of playing a vector.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ExpectedVerdict {
     /// Every step is answered as the vector says.
     Passed,
     /// Our law says otherwise, for this reason.
@@ -90,11 +90,11 @@ pub enum Verdict {
 
 /// Plays one vector.
 #[must_use]
-pub fn run(vector: &Value) -> Verdict {
+pub fn run(vector: &Value) -> ExpectedVerdict {
     match Vector::parse(vector).and_then(|vector| play(&vector)) {
         Ok(verdict) => verdict,
-        Err(Stop::Skip(reason)) => Verdict::Skipped(reason),
-        Err(Stop::Broken(what)) => Verdict::Failed(what),
+        Err(Stop::Skip(reason)) => ExpectedVerdict::Skipped(reason),
+        Err(Stop::Broken(what)) => ExpectedVerdict::Failed(what),
     }
 }
 
@@ -124,7 +124,7 @@ impl<'v> Player<'v> {
         Ok(Self::Subject(Box::new(Subject::new(vector)?)))
     }
 
-    fn step(&mut self, step: &Fields, op: &str) -> Result<Seen, Stop> {
+    fn step(&mut self, step: &Fields, op: &str) -> Result<StepAnswer, Stop> {
         match self {
             Self::Learner(learner) => learner.step(step, op),
             Self::Slots(slots) => slots.step(step, op),
@@ -139,9 +139,9 @@ impl<'v> Player<'v> {
 const WHOLE_MICROSECONDS: f64 = 2.0;
 
 /// To the end, or to the first step that is answered otherwise and not by law.
-fn play(vector: &Vector) -> Result<Verdict, Stop> {
+fn play(vector: &Vector) -> Result<ExpectedVerdict, Stop> {
     let mut player = Player::of(vector)?;
-    let mut verdict = Verdict::Passed;
+    let mut verdict = ExpectedVerdict::Passed;
     let mut compared = 0;
     let tolerance_ns = vector.params.maybe_share("tol_ns")?;
     for (number, step) in vector.steps.iter().enumerate() {
@@ -172,12 +172,12 @@ fn play(vector: &Vector) -> Result<Verdict, Stop> {
                 format!("step {number} ({op} at {t_ns} ns): {name}: expected {}, got {got}", short(expected))
             };
             let Some(known) = difference(&vector.id, number, name) else {
-                return Ok(Verdict::Failed(what()));
+                return Ok(ExpectedVerdict::Failed(what()));
             };
             if *got != known.our_answer() {
-                return Ok(Verdict::Failed(format!("{}, and not {} as listed", what(), known.ours)));
+                return Ok(ExpectedVerdict::Failed(format!("{}, and not {} as listed", what(), known.ours)));
             }
-            verdict = Verdict::Differs(known.why);
+            verdict = ExpectedVerdict::Differs(known.why);
         }
     }
     vector.params.all_seen("the parameters")?;
@@ -263,16 +263,16 @@ pub fn report(file: &File, out: &mut impl io::Write) -> io::Result<Tally> {
             id => id.to_owned(),
         };
         match run(vector) {
-            Verdict::Passed => tally.passed += 1,
-            Verdict::Differs(reason) => {
+            ExpectedVerdict::Passed => tally.passed += 1,
+            ExpectedVerdict::Differs(reason) => {
                 tally.passed += 1;
                 writeln!(out, "differs by law: {id}: {reason}")?;
             }
-            Verdict::Failed(what) => {
+            ExpectedVerdict::Failed(what) => {
                 tally.failed += 1;
                 writeln!(out, "FAILED {id} ({}): {what}", named("algorithm"))?;
             }
-            Verdict::Skipped(reason) => {
+            ExpectedVerdict::Skipped(reason) => {
                 tally.skipped += 1;
                 skipped.entry(reason).or_default().push(id);
             }

@@ -28,7 +28,7 @@ pub fn read_all_typed(file: &Path) -> Vec<Value> {
 
 fn documents(file: &Path, is_typed: bool) -> Vec<Value> {
     let text = std::fs::read_to_string(file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
-    let mut reader = Reader { anchors: Vec::new(), events: Vec::new(), is_typed };
+    let mut reader = YamlReader { anchors: Vec::new(), events: Vec::new(), is_typed };
     let mut options = granit_parser::Options::default();
     options.set_emit_comments(false);
     for event in Parser::new_from_str_with_options(&text, options) {
@@ -53,14 +53,14 @@ pub fn strings(list: &Value) -> Vec<&str> {
     list.as_array().into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-struct Reader<'a> {
+struct YamlReader<'a> {
     anchors: Vec<(usize, Value)>,
     /// The next one last.
     events: Vec<Event<'a>>,
     is_typed: bool,
 }
 
-impl Reader<'_> {
+impl YamlReader<'_> {
     fn ends(&mut self) -> bool {
         let end = |event: &mut Event<'_>| matches!(event, Event::SequenceEnd | Event::MappingEnd);
         self.events.pop_if(end).is_some()

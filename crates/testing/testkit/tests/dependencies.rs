@@ -29,17 +29,17 @@ struct Package {
 
 #[derive(Deserialize)]
 struct Resolve {
-    nodes: Vec<Node>,
+    nodes: Vec<ResolveNode>,
 }
 
 #[derive(Deserialize)]
-struct Node {
+struct ResolveNode {
     id: String,
     dependencies: Vec<String>,
 }
 
 /// Contents of `deny.toml`.
-struct Rules {
+struct DenyRules {
     licences: BTreeSet<String>,
     banned: BTreeSet<String>,
     /// Crates that may be there in one version only.
@@ -64,7 +64,7 @@ fn metadata() -> Metadata {
     serde_json::from_slice(&output.stdout).expect("metadata")
 }
 
-fn rules(text: &str) -> Rules {
+fn rules(text: &str) -> DenyRules {
     let quoted = Regex::new("\"([^\"]+)\"").expect("a pattern");
     let list = |name: &str| {
         let begin = text.find(&format!("\n{name} = [")).expect("the list");
@@ -77,7 +77,7 @@ fn rules(text: &str) -> Rules {
         list("deny").lines().map(ToOwned::to_owned).partition(|line| line.contains('{'));
     let of_crates = Regex::new("crate = \"([^\"]+)\"").expect("a pattern");
     let crates = |text: &str| of_crates.captures_iter(text).map(|it| it[1].to_owned()).collect();
-    Rules {
+    DenyRules {
         licences: names(&list("allow")),
         banned: names(&banned.join("\n")),
         single: crates(&single.join("\n")),
@@ -86,7 +86,7 @@ fn rules(text: &str) -> Rules {
 }
 
 /// Faults of the dependencies, a line each.
-fn faults(metadata: &Metadata, rules: &Rules) -> Vec<String> {
+fn faults(metadata: &Metadata, rules: &DenyRules) -> Vec<String> {
     let mut faults = Vec::new();
     let packages: BTreeMap<&str, &Package> =
         metadata.packages.iter().map(|package| (package.id.as_str(), package)).collect();
@@ -123,9 +123,9 @@ fn faults(metadata: &Metadata, rules: &Rules) -> Vec<String> {
 fn reached<'m>(
     metadata: &'m Metadata,
     packages: &BTreeMap<&'m str, &'m Package>,
-    rules: &Rules,
+    rules: &DenyRules,
 ) -> BTreeSet<&'m str> {
-    let edges: BTreeMap<&str, &Node> =
+    let edges: BTreeMap<&str, &ResolveNode> =
         metadata.resolve.nodes.iter().map(|node| (node.id.as_str(), node)).collect();
     let mut open: Vec<&str> = packages
         .values()
@@ -178,7 +178,7 @@ fn a_licence_a_source_a_ban_and_a_second_version_are_faults() {
         let mut packages = good.to_vec();
         packages.push(more.clone());
         let ids: Vec<String> = packages.iter().map(|package| package.id.clone()).collect();
-        let nodes = ids.iter().map(|id| Node {
+        let nodes = ids.iter().map(|id| ResolveNode {
             id: id.clone(),
             dependencies: match id.as_str() {
                 "ours 1" => ids[1..5].to_vec(),

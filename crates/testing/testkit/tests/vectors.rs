@@ -2,7 +2,7 @@
 #![expect(clippy::expect_used, reason = "a test that cannot set up its case has failed")]
 
 use serde_json::{Value, json};
-use tollgate_testkit::vectors::{File, Verdict, report, run};
+use tollgate_testkit::vectors::{ExpectedVerdict, File, report, run};
 
 #[path = "vectors/changed.rs"]
 mod changed;
@@ -30,7 +30,7 @@ fn a_wrong_number_fails_and_says_where() {
             {"t_ns": 0, "op": "check", "n": 1, "expect": {"ok": true, "remaining": 1}}]}"#,
     );
     let said = "step 1 (check at 0 ns): remaining: expected 1, got 0";
-    assert_eq!(run(&wrong), Verdict::Failed(said.to_owned()));
+    assert_eq!(run(&wrong), ExpectedVerdict::Failed(said.to_owned()));
 }
 
 #[test]
@@ -43,16 +43,16 @@ fn a_warm_up_that_is_a_hundredth_of_a_second_off_fails() {
                 {{"t_ns": 0, "op": "acquire", "n": 1, "expect": {{"wait_s": {wait_s}}}}}]}}"#
         ))
     };
-    assert_eq!(run(&wait(1.38)), Verdict::Passed);
+    assert_eq!(run(&wait(1.38)), ExpectedVerdict::Passed);
     for wrong in [1.36, 1.39] {
-        assert!(matches!(run(&wait(wrong)), Verdict::Failed(_)), "{wrong}");
+        assert!(matches!(run(&wait(wrong)), ExpectedVerdict::Failed(_)), "{wrong}");
     }
 }
 
 #[test]
 fn what_cannot_be_expressed_is_skipped_with_the_reason() {
     let strange = vector(r#"{"id": "x", "algorithm": "vegas", "params": {}, "steps": []}"#);
-    assert_eq!(run(&strange), Verdict::Skipped("no such algorithm in the library: vegas".to_owned()));
+    assert_eq!(run(&strange), ExpectedVerdict::Skipped("no such algorithm in the library: vegas".to_owned()));
 }
 
 #[test]
@@ -64,10 +64,10 @@ fn a_deadline_that_is_not_met_is_seen_and_one_that_is_met_too() {
                 {{"t_ns": 0, "op": "wait", "n": 1, "deadline_ns": {deadline_ns}, "expect": {{"ok": {ok}}}}}]}}"#
         ))
     };
-    assert_eq!(run(&wait(99_999_999, false)), Verdict::Passed);
-    assert_eq!(run(&wait(100_000_000, true)), Verdict::Passed);
-    assert!(matches!(run(&wait(99_999_999, true)), Verdict::Failed(_)));
-    assert!(matches!(run(&wait(100_000_000, false)), Verdict::Failed(_)));
+    assert_eq!(run(&wait(99_999_999, false)), ExpectedVerdict::Passed);
+    assert_eq!(run(&wait(100_000_000, true)), ExpectedVerdict::Passed);
+    assert!(matches!(run(&wait(99_999_999, true)), ExpectedVerdict::Failed(_)));
+    assert!(matches!(run(&wait(100_000_000, false)), ExpectedVerdict::Failed(_)));
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn a_shape_that_is_not_known_is_skipped_with_the_reason_and_never_a_panic() {
         let strange = vector(&format!(
             r#"{{"id": "x", "algorithm": "{algorithm}", "params": {{{params}}}, "steps": [{step}]}}"#
         ));
-        assert_eq!(run(&strange), Verdict::Skipped(reason.to_owned()), "{algorithm}");
+        assert_eq!(run(&strange), ExpectedVerdict::Skipped(reason.to_owned()), "{algorithm}");
     }
 }
 
@@ -118,18 +118,18 @@ fn limits_that_learn_are_played_by_the_types_of_the_library() {
     };
     let both = |first: String, second: String| format!("{first}, {second}");
     let aimd = both(sample(1, false, 21), sample(1, true, 20));
-    assert_eq!(play("concurrency_aimd", "{}", &aimd), Verdict::Passed);
+    assert_eq!(play("concurrency_aimd", "{}", &aimd), ExpectedVerdict::Passed);
     let vegas = both(sample(10, false, 20), sample(10, false, 26));
-    assert_eq!(play("concurrency_vegas", "{}", &vegas), Verdict::Passed);
+    assert_eq!(play("concurrency_vegas", "{}", &vegas), ExpectedVerdict::Passed);
     let gradient = both(sample(10, false, 20), sample(10, false, 21));
-    assert_eq!(play("concurrency_gradient2", "{}", &gradient), Verdict::Passed);
+    assert_eq!(play("concurrency_gradient2", "{}", &gradient), ExpectedVerdict::Passed);
     let wrong = "step 0 (sample at 0 ns): limit: expected 22, got 21".to_owned();
-    assert_eq!(play("concurrency_aimd", "{}", &sample(1, false, 22)), Verdict::Failed(wrong));
+    assert_eq!(play("concurrency_aimd", "{}", &sample(1, false, 22)), ExpectedVerdict::Failed(wrong));
     let other = r#"{"t_ns": 0, "op": "probe", "expect": {"limit": 1}}"#;
     let reason = "`probe` of a learning limit".to_owned();
-    assert_eq!(play("concurrency_vegas", "{}", other), Verdict::Skipped(reason));
+    assert_eq!(play("concurrency_vegas", "{}", other), ExpectedVerdict::Skipped(reason));
     let strange = play("concurrency_vegas", r#"{"decrease": "L-1"}"#, &vegas);
-    assert_eq!(strange, Verdict::Skipped("a limit that is lowered by L-1".to_owned()));
+    assert_eq!(strange, ExpectedVerdict::Skipped("a limit that is lowered by L-1".to_owned()));
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn what_lacks_a_part_or_compares_nothing_is_skipped_with_the_reason() {
     let check = json!({"t_ns": 0, "op": "check", "n": 1, "expect": {"ok": true, "remaining": 1}});
     let with = |params: Value, steps: Value| json!({"id": "x", "algorithm": "gcra", "params": params, "steps": steps});
     let params = json!({"period_per_token_ns": 100, "burst": 2});
-    assert_eq!(run(&with(params.clone(), json!([check]))), Verdict::Passed);
+    assert_eq!(run(&with(params.clone(), json!([check]))), ExpectedVerdict::Passed);
     let changed = |name: &str, value: Value| {
         let mut step = check.clone();
         step[name] = value;
@@ -174,7 +174,7 @@ fn what_lacks_a_part_or_compares_nothing_is_skipped_with_the_reason() {
         (changed("op", json!("consult")), "no such operation: consult"),
         (changed("op", json!(["check"])), "`op` is not a text: [\"check\"]"),
     ] {
-        assert_eq!(run(&strange), Verdict::Skipped(reason.to_owned()), "{strange}");
+        assert_eq!(run(&strange), ExpectedVerdict::Skipped(reason.to_owned()), "{strange}");
     }
 }
 
@@ -196,7 +196,7 @@ fn a_step_that_means_more_calls_than_anybody_waits_for_is_skipped() {
         ),
     ] {
         let vector = json!({"id": "x", "algorithm": "token_bucket", "params": params, "steps": [step]});
-        assert_eq!(run(&vector), Verdict::Skipped(reason.to_owned()), "{vector}");
+        assert_eq!(run(&vector), ExpectedVerdict::Skipped(reason.to_owned()), "{vector}");
     }
 }
 
@@ -207,19 +207,19 @@ fn a_tolerance_of_times_is_none_of_permits_and_large_numbers_are_compared_to_the
         let step = json!({"t_ns": t_ns, "op": "rate_limit", "n": 1, "expect": expect});
         json!({"id": "x", "algorithm": "gcra", "params": params, "steps": [step]})
     };
-    assert_eq!(run(&check(0, json!({"remaining": 1, "reset_after_ns": 1_100}))), Verdict::Passed);
-    assert!(matches!(run(&check(0, json!({"reset_after_ns": 1_101}))), Verdict::Failed(_)));
-    assert!(matches!(run(&check(0, json!({"remaining": 2}))), Verdict::Failed(_)));
+    assert_eq!(run(&check(0, json!({"remaining": 1, "reset_after_ns": 1_100}))), ExpectedVerdict::Passed);
+    assert!(matches!(run(&check(0, json!({"reset_after_ns": 1_101}))), ExpectedVerdict::Failed(_)));
+    assert!(matches!(run(&check(0, json!({"remaining": 2}))), ExpectedVerdict::Failed(_)));
     let large = |granted: u64| {
         let params = json!({"rate_per_s": 1e18, "burst": (1_u64 << 53) + 1});
         let step = json!({"t_ns": 0, "op": "consume_as_much", "expect": {"granted": granted}});
         json!({"id": "x", "algorithm": "token_bucket", "params": params, "steps": [step]})
     };
     let verdict = run(&large((1 << 53) + 1));
-    if verdict == Verdict::Passed {
-        assert!(matches!(run(&large(1 << 53)), Verdict::Failed(_)));
+    if verdict == ExpectedVerdict::Passed {
+        assert!(matches!(run(&large(1 << 53)), ExpectedVerdict::Failed(_)));
     } else {
-        assert!(matches!(verdict, Verdict::Skipped(_)), "{verdict:?}");
+        assert!(matches!(verdict, ExpectedVerdict::Skipped(_)), "{verdict:?}");
     }
 }
 
@@ -252,8 +252,8 @@ fn windows_of_any_length_begin_with_the_vector_and_promise_permits_of_those_to_c
     // Seven nanoseconds do not divide a day.
     let steps = json!([reserve(0, 1, 0, 7), reserve(3, 2, 11, 21), reserve(50, 1, 0, 56)]);
     let grid = json!({"id": "x", "algorithm": "leaky_bucket_queue_grid", "params": {"interval_ns": 7}, "steps": steps});
-    assert_eq!(run(&grid), Verdict::Passed);
+    assert_eq!(run(&grid), ExpectedVerdict::Passed);
     let steps = json!([reserve(0, 1, 0, 7), reserve(3, 2, 12, 21)]);
     let grid = json!({"id": "x", "algorithm": "leaky_bucket_queue_grid", "params": {"interval_ns": 7}, "steps": steps});
-    assert!(matches!(run(&grid), Verdict::Failed(_)));
+    assert!(matches!(run(&grid), ExpectedVerdict::Failed(_)));
 }

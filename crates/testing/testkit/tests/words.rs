@@ -63,7 +63,7 @@ fn no_banned_phrase_is_used() {
     let banned: Vec<(Regex, &str)> =
         BANNED.iter().map(|(phrase, instead)| (Regex::new(phrase).expect("a phrase"), *instead)).collect();
     let allowed = Regex::new(ALLOWED).expect("the exceptions");
-    let found = |line: &Line| {
+    let found = |line: &SourceLine| {
         let text = allowed.replace_all(line.text, "");
         banned
             .iter()
@@ -109,7 +109,7 @@ fn a_phrase_is_found_where_it_is_meant_and_only_there() {
 }
 
 /// A line of a source file or of a page.
-struct Line<'t> {
+struct SourceLine<'t> {
     text: &'t str,
     /// A comment, or prose of a page; not code, and no table.
     is_text: bool,
@@ -118,7 +118,7 @@ struct Line<'t> {
 /// For each crate or page, each place of a fault with a note.
 type Faults = BTreeMap<String, Vec<String>>;
 
-fn faults(is_fault: impl Fn(&Line) -> bool, note: impl Fn(&Line) -> String) -> Faults {
+fn faults(is_fault: impl Fn(&SourceLine) -> bool, note: impl Fn(&SourceLine) -> String) -> Faults {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
     let mut found = Faults::new();
     for path in texts(&root) {
@@ -134,7 +134,7 @@ fn faults(is_fault: impl Fn(&Line) -> bool, note: impl Fn(&Line) -> String) -> F
             } else {
                 !is_fenced && !start.starts_with('|') && text.trim_end().contains(' ')
             };
-            let line = Line { text, is_text };
+            let line = SourceLine { text, is_text };
             if is_fault(&line) {
                 let place = format!("{name}:{}: {}", number + 1, note(&line));
                 found.entry(area(&name)).or_default().push(place);

@@ -118,7 +118,7 @@ Examples:
 
 /// Result of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RunOutcome {
     /// Every request was answered.
     Answered,
     /// Some requests got an error or no reply, which the report lists; or no rule matched any of them.
@@ -133,13 +133,13 @@ impl Bench {
     ///
     /// # Errors
     /// When `out` or `talk` cannot be written to.
-    pub fn run(self, out: &mut dyn Write, talk: &mut dyn Write) -> io::Result<Outcome> {
+    pub fn run(self, out: &mut dyn Write, talk: &mut dyn Write) -> io::Result<RunOutcome> {
         let is_json = self.json;
         let plan = match self.plan() {
             Ok(plan) => plan,
             Err(fault) => {
                 writeln!(talk, "tollgate bench: {fault}")?;
-                return Ok(Outcome::CouldNotRun);
+                return Ok(RunOutcome::CouldNotRun);
             }
         };
         let domain = match &plan.ask {
@@ -159,7 +159,7 @@ impl Bench {
             Ok(report) => report,
             Err(error) => {
                 writeln!(talk, "tollgate bench: {}", with_causes(&error))?;
-                return Ok(Outcome::CouldNotRun);
+                return Ok(RunOutcome::CouldNotRun);
             }
         };
         if is_json {
@@ -176,7 +176,7 @@ impl Bench {
             )?;
         }
         let is_good = report.errors == 0 && !report.nothing_matched();
-        Ok(if is_good { Outcome::Answered } else { Outcome::Errors })
+        Ok(if is_good { RunOutcome::Answered } else { RunOutcome::Errors })
     }
 
     fn plan(self) -> Result<Plan, String> {
@@ -316,14 +316,14 @@ mod tests {
     use super::*;
 
     #[derive(Parser)]
-    struct Line {
+    struct CommandLine {
         #[command(flatten)]
         bench: Bench,
     }
 
     fn plan(line: &str) -> Result<Plan, String> {
         let words = std::iter::once("bench").chain(line.split(' ').filter(|word| !word.is_empty()));
-        let line = Line::try_parse_from(words.map(|word| word.replace('_', " ")));
+        let line = CommandLine::try_parse_from(words.map(|word| word.replace('_', " ")));
         line.map_err(|error| error.to_string())?.bench.plan()
     }
 

@@ -11,7 +11,7 @@ mod resp;
 use std::sync::Arc;
 
 pub(crate) use self::connection::{Broken, Codec};
-use crate::request::Request;
+use crate::request::RequestTemplate;
 use crate::{Ask, Plan, Protocol};
 
 /// The codec for a plan.
@@ -19,7 +19,7 @@ use crate::{Ask, Plan, Protocol};
 /// # Errors
 /// When the protocol has no request like the plan's.
 pub(crate) fn codec(plan: &Plan) -> Result<Box<dyn Codec>, &'static str> {
-    let request = Arc::new(Request::new(plan)?);
+    let request = Arc::new(RequestTemplate::new(plan)?);
     Ok(match plan.target.protocol {
         Protocol::Grpc => Box::new(http2::Http2::new(request, plan)),
         Protocol::Http => Box::new(in_order::InOrder::new(request, plan.in_flight, None, http1::reply)),

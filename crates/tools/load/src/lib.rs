@@ -17,13 +17,13 @@ mod tally;
 mod target;
 mod wire;
 
-pub use bench::{Bench, Outcome};
+pub use bench::{Bench, RunOutcome};
 pub use error::RunError;
 pub use keys::{BadDistribution, Distribution, Keys};
 pub use plan::{Ask, End, Plan};
 pub use report::{ErrorKind, Percentiles, Report};
 pub use run::Progress;
-pub use target::{BadTarget, Place, Protocol, Target};
+pub use target::{BadTarget, Protocol, Target, TargetAddress};
 
 /// Helpers of several modules' tests.
 #[cfg(test)]

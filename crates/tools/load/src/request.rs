@@ -10,12 +10,12 @@ const DIGITS: usize = 16;
 
 /// Bytes with holes for the digits of a key.
 #[derive(Clone, Debug)]
-pub(crate) struct Request {
+pub(crate) struct RequestTemplate {
     bytes: Vec<u8>,
     holes: Vec<usize>,
 }
 
-impl Request {
+impl RequestTemplate {
     /// The request of the plan in its target's protocol. For gRPC this is the message with its length before
     /// it.
     ///
@@ -138,7 +138,7 @@ mod tests {
     use crate::tests::plan_for;
 
     fn written(target: &str, ask: Ask) -> String {
-        let request = Request::new(&plan_for(target, ask)).expect("can be asked");
+        let request = RequestTemplate::new(&plan_for(target, ask)).expect("can be asked");
         let mut out = b">".to_vec();
         request.write(12_345, &mut out);
         String::from_utf8(out).expect("text")
@@ -175,7 +175,7 @@ mod tests {
         for (target, ask) in
             [("grpc://h:1", Ask::Get), ("http://h:1", Ask::Command(Vec::new())), ("resp://h:1", Ask::Get)]
         {
-            assert!(Request::new(&plan_for(target, ask)).is_err(), "{target}");
+            assert!(RequestTemplate::new(&plan_for(target, ask)).is_err(), "{target}");
         }
     }
 }

@@ -38,7 +38,7 @@ pub struct Progress {
 }
 
 /// State shared by all threads.
-struct Shared<'a> {
+struct RunState<'a> {
     plan: &'a Plan,
     clock: SystemClock,
     dialler: Dialler,
@@ -63,7 +63,7 @@ impl Plan {
     pub fn run(&self, progress: &mut dyn FnMut(Progress)) -> Result<Report, RunError> {
         let threads = self.threads.clamp(1, self.connections.max(1));
         codec(self).map_err(RunError::Ask)?;
-        let shared = Shared {
+        let shared = RunState {
             plan: self,
             clock: SystemClock::new(),
             dialler: Dialler::new(self)?,
@@ -110,7 +110,7 @@ impl Plan {
     }
 }
 
-fn work(shared: &Shared<'_>, thread: usize, threads: usize) -> Result<Share, RunError> {
+fn work(shared: &RunState<'_>, thread: usize, threads: usize) -> Result<Share, RunError> {
     let prepared = prepare(shared, thread, threads);
     shared.has_failed.fetch_or(prepared.is_err(), Ordering::Relaxed);
     shared.connected.wait();
@@ -126,7 +126,7 @@ fn work(shared: &Shared<'_>, thread: usize, threads: usize) -> Result<Share, Run
 type Prepared = (tokio::runtime::LocalRuntime, Vec<(usize, Wire)>);
 
 /// A runtime on its core, and this thread's connections with their numbers.
-fn prepare(shared: &Shared<'_>, thread: usize, threads: usize) -> Result<Prepared, RunError> {
+fn prepare(shared: &RunState<'_>, thread: usize, threads: usize) -> Result<Prepared, RunError> {
     let plan = shared.plan;
     if let Some(&core) = plan.cores.get(thread % plan.cores.len().max(1)) {
         pin(core).map_err(|source| RunError::Pin { core, source })?;
@@ -150,7 +150,7 @@ fn pin(core: usize) -> io::Result<()> {
 }
 
 /// The whole load of one thread.
-async fn load(shared: &Shared<'_>, course: &Course, wires: Vec<(usize, Wire)>) -> Result<Share, RunError> {
+async fn load(shared: &RunState<'_>, course: &Course, wires: Vec<(usize, Wire)>) -> Result<Share, RunError> {
     let plan = shared.plan;
     let connections = plan.connections.max(1);
     let tally = Rc::new(RefCell::new(Tally::new()));
@@ -255,7 +255,7 @@ async fn converse(
 
 /// Notices when replies stop.
 struct Watch<'a> {
-    shared: &'a Shared<'a>,
+    shared: &'a RunState<'a>,
     course: &'a Course,
     replies: u64,
     quiet_since: Timestamp,

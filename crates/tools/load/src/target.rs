@@ -37,14 +37,14 @@ pub struct Target {
     /// Whether over TLS.
     pub is_tls: bool,
     /// Address on which it listens.
-    pub place: Place,
+    pub place: TargetAddress,
     /// Path of HTTP requests; `/v1/check` by default. Empty for the others.
     pub path: String,
 }
 
 /// Where a target listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum TargetAddress {
     /// On a TCP port.
     Tcp {
         /// Name or address, without the brackets of IPv6.
@@ -102,7 +102,7 @@ impl FromStr for Target {
                 if socket.is_empty() || socket.ends_with('/') || socket.len() > LONGEST_SOCKET {
                     return Err(bad("no path of a socket with at most 103 bytes"));
                 }
-                Place::Unix(socket.to_owned())
+                TargetAddress::Unix(socket.to_owned())
             }
             None => {
                 let (host, port) = authority.rsplit_once(':').ok_or_else(|| bad("no port"))?;
@@ -111,7 +111,7 @@ impl FromStr for Target {
                 if host.is_empty() || !host.bytes().all(|byte| byte.is_ascii_graphic()) {
                     return Err(bad("no host"));
                 }
-                Place::Tcp { host: host.to_owned(), port }
+                TargetAddress::Tcp { host: host.to_owned(), port }
             }
         };
         Ok(Self { protocol, is_tls, place, path: path.to_owned() })
@@ -122,14 +122,14 @@ impl Target {
     /// `host:port`, as a Host field has it.
     pub(crate) fn authority(&self) -> String {
         match &self.place {
-            Place::Unix(_) => "localhost".to_owned(),
-            Place::Tcp { .. } => self.place.to_string(),
+            TargetAddress::Unix(_) => "localhost".to_owned(),
+            TargetAddress::Tcp { .. } => self.place.to_string(),
         }
     }
 }
 
 /// As a listener has it: `host:port` or `unix:/path`.
-impl fmt::Display for Place {
+impl fmt::Display for TargetAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unix(path) => write!(f, "unix:{path}"),
@@ -147,7 +147,8 @@ impl fmt::Display for Target {
             Protocol::Resp => "resp",
         };
         let tls = if self.is_tls { "s" } else { "" };
-        let colon = if matches!(self.place, Place::Unix(_)) && !self.path.is_empty() { ":" } else { "" };
+        let colon =
+            if matches!(self.place, TargetAddress::Unix(_)) && !self.path.is_empty() { ":" } else { "" };
         write!(f, "{scheme}{tls}://{}{colon}{}", self.place, self.path)
     }
 }

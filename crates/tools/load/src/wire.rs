@@ -17,7 +17,7 @@ use tollgate_tls::TlsClientFiles;
 use crate::codec::Broken;
 use crate::lane::Lane;
 use crate::tally::Tally;
-use crate::{Place, Plan, Protocol, RunError, Target};
+use crate::{Plan, Protocol, RunError, Target, TargetAddress};
 
 /// Bytes read at once, and the longest reply.
 const INPUT: usize = 1 << 16;
@@ -61,8 +61,8 @@ impl Dialler {
 
     async fn connect(&self) -> io::Result<Box<dyn Io>> {
         let (host, port) = match &self.target.place {
-            Place::Tcp { host, port } => (host.as_str(), *port),
-            Place::Unix(path) => return Ok(Box::new(UnixStream::connect(path).await?)),
+            TargetAddress::Tcp { host, port } => (host.as_str(), *port),
+            TargetAddress::Unix(path) => return Ok(Box::new(UnixStream::connect(path).await?)),
         };
         let stream = TcpStream::connect((host, port)).await?;
         stream.set_nodelay(true)?;
@@ -88,7 +88,7 @@ fn tls(plan: &Plan) -> Result<(TlsConnector, ServerName<'static>), RunError> {
         Protocol::Http => vec![b"http/1.1".to_vec()],
         Protocol::Resp => Vec::new(),
     };
-    let Place::Tcp { host, .. } = &plan.target.place else {
+    let TargetAddress::Tcp { host, .. } = &plan.target.place else {
         return Err(fault("a Unix socket has no name that a certificate could be for".to_owned()));
     };
     let name = ServerName::try_from(host.clone()).map_err(|error| fault(error.to_string()))?;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::Parser as _;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tollgate_load::{Ask, Bench, Distribution, End, Outcome, Plan, Report};
+use tollgate_load::{Ask, Bench, Distribution, End, Plan, Report, RunOutcome};
 use tollgate_testkit::certificates::Authority;
 
 fn plan(target: String, ask: Ask) -> Plan {
@@ -115,7 +115,7 @@ fn every_reply_of_a_redis_server_is_counted_as_what_it_is() {
 #[test]
 fn the_command_prints_json_that_says_the_same() {
     #[derive(clap::Parser)]
-    struct Line {
+    struct CommandLine {
         #[command(flatten)]
         bench: Bench,
     }
@@ -124,9 +124,9 @@ fn the_command_prints_json_that_says_the_same() {
         ["bench", "--target", &target, "--throttle", "1000 1000 3600", "-n", "400", "-c", "2", "--json"];
     let mut out = Vec::new();
     let mut talk = Vec::new();
-    let outcome = Line::parse_from(words).bench.run(&mut out, &mut talk).expect("written");
+    let outcome = CommandLine::parse_from(words).bench.run(&mut out, &mut talk).expect("written");
     let told = String::from_utf8_lossy(&talk);
-    assert_eq!(outcome, Outcome::Errors, "{told}");
+    assert_eq!(outcome, RunOutcome::Errors, "{told}");
     let value: serde_json::Value = serde_json::from_slice(&out).expect("JSON");
     assert_eq!(
         (&value["requests"], &value["admitted"], &value["errors"]),
@@ -137,7 +137,7 @@ fn the_command_prints_json_that_says_the_same() {
 #[test]
 fn a_run_that_no_rule_limits_ends_with_a_warning_and_exit_1() {
     #[derive(clap::Parser)]
-    struct Line {
+    struct CommandLine {
         #[command(flatten)]
         bench: Bench,
     }
@@ -155,19 +155,19 @@ fn a_run_that_no_rule_limits_ends_with_a_warning_and_exit_1() {
         let words = ["bench", "--target", &target, "--domain", "shpo", "-n", number, "-c", "1"];
         let mut out = Vec::new();
         let mut talk = Vec::new();
-        let outcome = Line::parse_from(words).bench.run(&mut out, &mut talk).expect("written");
+        let outcome = CommandLine::parse_from(words).bench.run(&mut out, &mut talk).expect("written");
         let text = |bytes| String::from_utf8(bytes).expect("text");
         (outcome, text(out), text(talk))
     };
     let (outcome, out, talk) = run("90");
-    assert_eq!(outcome, Outcome::Errors, "{talk}");
+    assert_eq!(outcome, RunOutcome::Errors, "{talk}");
     assert!(
         talk.starts_with("warning: nothing was limited: the server has no rule in domain \"shpo\""),
         "{talk}"
     );
     assert!(out.contains("  no rule    90 of those admitted\n"), "{out}");
     let (outcome, out, talk) = run("50");
-    assert_eq!((outcome, talk.as_str()), (Outcome::Answered, ""), "some matched");
+    assert_eq!((outcome, talk.as_str()), (RunOutcome::Answered, ""), "some matched");
     assert!(out.contains("  no rule    10 of those admitted\n"), "{out}");
     assert!(!run("50").1.contains("no rule"));
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Parser;
 use criterion::{Criterion, Throughput};
 use rustix::time::{ClockId, clock_gettime};
-use tollgate_replay::{Bound, Outcome, Replay};
+use tollgate_replay::{Bound, CommandOutcome, Replay};
 
 const REQUESTS: u64 = 1_000_000;
 
@@ -27,7 +27,7 @@ fn run(args: &[&str]) -> Vec<u8> {
         Cli::Replay(replay) => replay.run(&mut out, &mut talk),
     };
     let outcome = outcome.expect("written");
-    assert_ne!(outcome, Outcome::CouldNotTell, "{}", String::from_utf8_lossy(&talk));
+    assert_ne!(outcome, CommandOutcome::CouldNotTell, "{}", String::from_utf8_lossy(&talk));
     out
 }
 

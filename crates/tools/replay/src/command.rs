@@ -6,5 +6,5 @@ mod progress;
 mod replay;
 
 pub use bound::Bound;
-pub use outcome::Outcome;
+pub use outcome::CommandOutcome;
 pub use replay::Replay;

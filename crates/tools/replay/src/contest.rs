@@ -36,7 +36,7 @@ pub(crate) struct RuleContest {
 }
 
 #[derive(Debug)]
-struct Key {
+struct ContestKey {
     rule: usize,
     last_ns: u64,
     exact: ExactLog,
@@ -48,7 +48,7 @@ struct Key {
 pub(crate) struct Contest {
     /// `None` of rules that have no window, several limits, or classes of priority.
     pub(crate) rules: Vec<Option<RuleContest>>,
-    keys: HashMap<Box<[u8]>, Key, RandomState>,
+    keys: HashMap<Box<[u8]>, ContestKey, RandomState>,
     bytes: usize,
     max_bytes: usize,
     sweep_from_ns: u64,
@@ -112,8 +112,8 @@ impl Contest {
             None if self.bytes <= self.max_bytes => {
                 let fresh = |entrant: &Entrant| (entrant.quota.fresh(), ExactLog::default());
                 let states: Box<[_]> = contest.entrants.iter().map(fresh).collect();
-                self.bytes += size_of::<Key>() + size_of_val(&*states) + key.len() + 64;
-                let new = Key { rule, last_ns: now, exact: ExactLog::default(), states };
+                self.bytes += size_of::<ContestKey>() + size_of_val(&*states) + key.len() + 64;
+                let new = ContestKey { rule, last_ns: now, exact: ExactLog::default(), states };
                 self.keys.entry(key.into()).or_insert(new)
             }
             _ => {
@@ -158,7 +158,7 @@ impl Contest {
             let is_kept = key.last_ns.saturating_add(window_ns.saturating_mul(2)) > now;
             if is_kept {
                 key.shrink();
-                bytes += key.bytes() + size_of::<Key>() + size_of_val(&*key.states) + text.len() + 64;
+                bytes += key.bytes() + size_of::<ContestKey>() + size_of_val(&*key.states) + text.len() + 64;
             }
             is_kept
         });
@@ -168,7 +168,7 @@ impl Contest {
     }
 }
 
-impl Key {
+impl ContestKey {
     /// Bytes of its logs; the state of a log algorithm has as many entries as its admissions.
     fn bytes(&self) -> usize {
         self.exact.bytes() + self.states.iter().map(|(_, log)| log.bytes() * 3 / 2).sum::<usize>()

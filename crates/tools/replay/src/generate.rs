@@ -20,7 +20,7 @@ pub(crate) enum Shape {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Plan {
+pub(crate) struct TracePlan {
     pub(crate) shape: Shape,
     pub(crate) requests: u64,
     /// Requests a second, on average without the surge.
@@ -71,7 +71,7 @@ impl Zipf {
 }
 
 /// Writes the trace as CSV: `t_us,client`.
-pub(crate) fn generate(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn generate(plan: &TracePlan, out: &mut dyn Write) -> io::Result<()> {
     let mut out = io::BufWriter::new(out);
     let mut dice = fastrand::Rng::with_seed(plan.seed);
     let zipf = Zipf::new(plan.clients, plan.alpha);
@@ -108,7 +108,7 @@ pub(crate) fn generate(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// Rows 9 and 38 of the acceptance list: around the end of each minute, half just before and half just after.
-fn boundary(plan: &Plan, requests: u64, out: &mut impl Write) -> io::Result<u64> {
+fn boundary(plan: &TracePlan, requests: u64, out: &mut impl Write) -> io::Result<u64> {
     let each = ((plan.rate * 30.0 / plan.clients.max(1) as f64) as u64).max(1);
     let mut left = requests;
     for minute in 1.. {

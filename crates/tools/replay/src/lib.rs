@@ -27,7 +27,7 @@ mod timeline;
 mod track;
 mod verify;
 
-pub use command::{Bound, Outcome, Replay};
+pub use command::{Bound, CommandOutcome, Replay};
 pub use note::Note;
 pub use preview::{Preview, Previewed, preview};
 pub use report::{Compared, Difference, Report, RuleReport, SideReport, Suggested, TopDenied, WorstWindow};

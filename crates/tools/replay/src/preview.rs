@@ -13,7 +13,7 @@ use crate::mapping::Mapping;
 use crate::note::Note;
 use crate::reader::ReadSettings;
 use crate::report::Report;
-use crate::run::{Plan, run};
+use crate::run::{ReplaySettings, run};
 use crate::source::Source;
 
 /// A trace, sets of rules, and bounds of the replay.
@@ -53,7 +53,7 @@ pub fn preview(asked: Preview<'_>, stop: &Arc<AtomicBool>) -> Result<Previewed, 
     let source = Source::open_until(asked.trace, Arc::clone(stop));
     let source = source.map_err(|error| format!("cannot read the trace: {error}"))?;
     let sets = asked.sets.into_iter().map(|policy| ("the rules".to_owned(), policy)).collect();
-    let plan = Plan {
+    let plan = ReplaySettings {
         mapping,
         settings: ReadSettings::default(),
         max_bytes: asked.max_bytes,

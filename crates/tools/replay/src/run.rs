@@ -14,7 +14,7 @@ use crate::timeline::Timeline;
 use crate::track::is_compared;
 
 /// Settings of a replay.
-pub(crate) struct Plan {
+pub(crate) struct ReplaySettings {
     pub(crate) mapping: Mapping,
     pub(crate) settings: ReadSettings,
     /// Memory for the counters of each set of rules, and as much for comparing them.
@@ -38,7 +38,7 @@ pub(crate) struct Replayed {
 pub(crate) fn run(
     source: Source,
     sets: Vec<(String, Policy)>,
-    plan: Plan,
+    plan: ReplaySettings,
     goes_on: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Replayed, String> {
     let mut sides = Vec::new();

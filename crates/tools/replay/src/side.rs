@@ -57,7 +57,7 @@ const RESERVATION_BYTES: usize = 512;
 /// Keys of a descriptor, and the places of their values in a row.
 #[derive(Clone, Debug)]
 struct Chain {
-    entries: Vec<(String, Origin)>,
+    entries: Vec<(String, ValueSource)>,
     /// The first chain with the same keys.
     like: u16,
     came: u64,
@@ -73,8 +73,8 @@ impl Chain {
         let begin = entries.len();
         for (key, origin) in &self.entries {
             let value = match origin {
-                Origin::Field(place) => value(*place),
-                Origin::Text(text) => Some(text.as_str()),
+                ValueSource::Field(place) => value(*place),
+                ValueSource::Text(text) => Some(text.as_str()),
             };
             let Some(value) = value else {
                 entries.truncate(begin);
@@ -89,7 +89,7 @@ impl Chain {
 
 /// Where the value of an entry comes from.
 #[derive(Clone, Debug)]
-enum Origin {
+enum ValueSource {
     /// The field at this place of the wanted fields.
     Field(usize),
     /// The mapping has it: `model="large"`.
@@ -184,8 +184,8 @@ impl Side {
             like: u16::try_from(like(nth)).unwrap_or(WHOLE_KEY),
             entries: (entries.into_iter())
                 .map(|(key, field)| match quoted(&field) {
-                    Some(text) => (key, Origin::Text(text)),
-                    None => (key, Origin::Field(place(field))),
+                    Some(text) => (key, ValueSource::Text(text)),
+                    None => (key, ValueSource::Field(place(field))),
                 })
                 .collect(),
             came: 0,

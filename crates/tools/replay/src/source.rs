@@ -22,13 +22,13 @@ impl ReadSoFar {
     }
 }
 
-struct Counted<R> {
+struct CountingReader<R> {
     from: R,
     so_far: ReadSoFar,
     stop: Arc<AtomicBool>,
 }
 
-impl<R: Read> Read for Counted<R> {
+impl<R: Read> Read for CountingReader<R> {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         if self.stop.load(Relaxed) {
             return Ok(0);
@@ -71,7 +71,7 @@ impl Source {
     /// Recognizes packed files by their first bytes, and unpacks them.
     fn of(from: impl Read + 'static, size: Option<u64>, stop: Arc<AtomicBool>) -> io::Result<Self> {
         let so_far = ReadSoFar::default();
-        let counted = Counted { from, so_far: so_far.clone(), stop };
+        let counted = CountingReader { from, so_far: so_far.clone(), stop };
         let mut raw = BufReader::with_capacity(BUFFER, counted);
         let start = first_bytes(&mut raw)?;
         let raw = io::Cursor::new(start.clone()).chain(raw);

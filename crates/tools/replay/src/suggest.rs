@@ -11,8 +11,8 @@ use crate::report::{SideReport, Suggested};
 
 /// A level of descriptors.
 #[derive(Default)]
-struct Level {
-    children: Vec<(String, Level)>,
+struct DescriptorLevel {
+    children: Vec<(String, DescriptorLevel)>,
     /// The lines of the rule that ends here, with its limit.
     rule: Vec<String>,
 }
@@ -20,7 +20,7 @@ struct Level {
 /// A rule file with a limit for each rule that has one, large enough for the share of the keys in `report`.
 /// Buckets keep their rate and get a burst, all else keeps its algorithm and period and gets a limit.
 pub(crate) fn yaml(policy: &Policy, report: &SideReport) -> String {
-    let mut root = Level::default();
+    let mut root = DescriptorLevel::default();
     let mut left_out = Vec::new();
     let mut not_said = Vec::new();
     for rule in policy.domain(&report.domain).map_or(&[][..], |domain| domain.rules()) {
@@ -30,7 +30,7 @@ pub(crate) fn yaml(policy: &Policy, report: &SideReport) -> String {
             continue;
         };
         let lines = rule_lines(rule, limit, suggested);
-        let mut alone = Level::default();
+        let mut alone = DescriptorLevel::default();
         alone.at(&rule.path).rule.clone_from(&lines);
         if limit.bucket.is_some() || !reads_back(&file(&report.domain, &alone), rule, limit) {
             not_said.push(rule.path.as_str());
@@ -54,7 +54,7 @@ pub(crate) fn yaml(policy: &Policy, report: &SideReport) -> String {
     text + &file(&report.domain, &root)
 }
 
-impl Level {
+impl DescriptorLevel {
     /// The level of a path.
     fn at(&mut self, path: &str) -> &mut Self {
         path.split(PATH_SEPARATOR).fold(self, |level, name| {
@@ -68,7 +68,7 @@ impl Level {
     }
 }
 
-fn file(domain: &str, root: &Level) -> String {
+fn file(domain: &str, root: &DescriptorLevel) -> String {
     let mut text = format!("domain: {}\n", quoted(domain));
     let _ = writeln!(text, "descriptors:{}", if root.children.is_empty() { " []" } else { "" });
     write(root, 1, &mut text);
@@ -95,7 +95,7 @@ fn without_numbers(algorithm: &Algorithm) -> Algorithm {
     algorithm
 }
 
-fn write(level: &Level, depth: usize, text: &mut String) {
+fn write(level: &DescriptorLevel, depth: usize, text: &mut String) {
     let indent = "  ".repeat(depth);
     for (name, child) in &level.children {
         let (key, value) =

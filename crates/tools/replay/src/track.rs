@@ -78,14 +78,14 @@ pub(crate) struct RuleTrack {
 /// Numbers of keys, by the most that each asked for.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Peaks {
-    pub(crate) in_window: Counted,
-    pub(crate) above_rate: Counted,
+    pub(crate) in_window: Histogram,
+    pub(crate) above_rate: Histogram,
 }
 
 /// Number of keys with each value: exact while there are few values, then rounded up by at most a thousandth,
 /// so that a suggested limit stays large enough.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Counted {
+pub(crate) struct Histogram {
     by_value: BTreeMap<u64, u64>,
     is_rounded: bool,
 }
@@ -93,7 +93,7 @@ pub(crate) struct Counted {
 /// Different values that are kept before they are rounded.
 const MOST_VALUES: usize = 1 << 16;
 
-impl Counted {
+impl Histogram {
     fn add(&mut self, value: u64, keys: u64) {
         let value = if self.is_rounded { rounded_up(value) } else { value };
         *self.by_value.entry(value).or_default() += keys;
@@ -134,11 +134,11 @@ pub(crate) struct Window {
 }
 
 /// The bytes of a key, stored inline if they are few, as those of an address are.
-type Text = SmallVec<[u8; 24]>;
+type KeyBytes = SmallVec<[u8; 24]>;
 
 #[derive(Debug)]
-struct Key {
-    text: Text,
+struct TrackedKey {
+    text: KeyBytes,
     rule: usize,
     denied: u64,
     first_ns: u64,
@@ -183,7 +183,7 @@ const BATCH: usize = 32;
 
 /// State of all keys.
 pub(crate) struct Tracks {
-    keys: HashTable<Key>,
+    keys: HashTable<TrackedKey>,
     hasher: RandomState,
     waiting: Vec<Decided>,
     waiting_keys: Vec<u8>,
@@ -194,7 +194,7 @@ pub(crate) struct Tracks {
 }
 
 /// Bytes of a key without its logs. A table that has just grown has 16 places for 7 keys.
-const KEY_BYTES: usize = size_of::<Key>() * 16 / 7 + 32;
+const KEY_BYTES: usize = size_of::<TrackedKey>() * 16 / 7 + 32;
 
 impl Tracks {
     pub(crate) fn new<'a>(rules: impl Iterator<Item = &'a Rule>, max_bytes: usize) -> Self {
@@ -267,8 +267,8 @@ impl Tracks {
                 track.keys += 1;
                 let others = track.limits.iter().skip(1).map(|_| KeyLimit::default()).collect();
                 let first = KeyLimit::default();
-                let text = Text::from_slice(key);
-                let new = Key { text, rule, denied: 0, first_ns: now, first, others };
+                let text = KeyBytes::from_slice(key);
+                let new = TrackedKey { text, rule, denied: 0, first_ns: now, first, others };
                 self.keys.insert_unique(hash, new, |it| self.hasher.hash_one(it.text.as_slice())).into_mut()
             }
             _ => {
@@ -385,7 +385,7 @@ fn product(permits: u64, ns: u64) -> i128 {
     i128::try_from(u128::from(permits) * u128::from(ns)).unwrap_or(i128::MAX)
 }
 
-impl Key {
+impl TrackedKey {
     fn limits(&mut self) -> impl Iterator<Item = &mut KeyLimit> {
         std::iter::once(&mut self.first).chain(&mut self.others)
     }
@@ -458,7 +458,7 @@ impl KeyLimit {
         std::iter::once(&mut self.offered).chain(apart.flatten())
     }
 
-    /// Bytes beside those of [`Key`].
+    /// Bytes beside those of [`TrackedKey`].
     #[inline]
     fn bytes(&self) -> usize {
         let apart = self.apart.as_ref().map_or(0, |apart| {
@@ -498,8 +498,9 @@ mod tests {
                 for nth in 0..40_000 {
                     tracks.decided(format!("{name}{nth}").as_bytes(), 0, 1, nth, how);
                     if nth % 64 == 0 {
-                        let apart =
-                            |key: &Key| key.first.bytes() + usize::from(key.text.spilled()) * key.text.len();
+                        let apart = |key: &TrackedKey| {
+                            key.first.bytes() + usize::from(key.text.spilled()) * key.text.len()
+                        };
                         let keys: usize = tracks.keys.iter().map(apart).sum();
                         let used = tracks.keys.allocation_size() + keys;
                         assert!(used <= max_bytes + KEY_BYTES + 1_000, "{used} of {max_bytes}");
@@ -533,8 +534,8 @@ mod tests {
 
     #[test]
     fn many_values_take_little_memory_and_what_is_enough_stays_enough() {
-        let mut few = Counted::default();
-        let mut many = Counted::default();
+        let mut few = Histogram::default();
+        let mut many = Histogram::default();
         for value in 1..=1_000 {
             few.add(value * 1_000, 1);
         }

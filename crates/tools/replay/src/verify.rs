@@ -71,7 +71,7 @@ pub struct Verdict {
 
 /// State of one key.
 #[derive(Debug, Default)]
-struct Key {
+struct VerifiedKey {
     log: ExactLog,
     line: Line,
     /// Permits in all, and at the least of the line.
@@ -99,7 +99,7 @@ struct Key {
 #[derive(Debug)]
 pub struct Verifier {
     claim: Claim,
-    keys: HashMap<Box<[u8]>, Key, RandomState>,
+    keys: HashMap<Box<[u8]>, VerifiedKey, RandomState>,
     bytes: usize,
     max_bytes: usize,
     /// No sweep before: the last one found little to forget.
@@ -110,7 +110,7 @@ pub struct Verifier {
 }
 
 /// Memory of a key beside its text and its log: the place in the table, and the allocation of the text.
-const KEY_BYTES: usize = size_of::<Key>() + 64;
+const KEY_BYTES: usize = size_of::<VerifiedKey>() + 64;
 
 impl Verifier {
     /// A verifier that takes about `max_bytes` at most.
@@ -139,7 +139,9 @@ impl Verifier {
             None if self.bytes <= self.max_bytes => {
                 self.bytes += KEY_BYTES + key.len();
                 self.verdict.most_keys = self.verdict.most_keys.max(known + 1);
-                self.keys.entry(key.into()).or_insert(Key { first_ns: at_ns, ..Key::default() })
+                self.keys
+                    .entry(key.into())
+                    .or_insert(VerifiedKey { first_ns: at_ns, ..VerifiedKey::default() })
             }
             _ => {
                 self.verdict.left_out += 1;
@@ -223,7 +225,7 @@ fn permits_ns(permits: u64, ns: u64) -> i128 {
     i128::try_from(u128::from(permits) * u128::from(ns)).unwrap_or(i128::MAX)
 }
 
-impl Key {
+impl VerifiedKey {
     /// Rise of A − r·t above its least value, in permits × ns.
     fn rise(&mut self, cost: u64, permits: u64, period_ns: u64, at_ns: u64) -> i128 {
         let refilled = permits_ns(permits, at_ns - self.first_ns);

@@ -6,15 +6,15 @@ use std::time::Duration;
 use tollgate_charts::Table;
 use tollgate_human_text::show_duration;
 
-use crate::fleet::Fleet;
+use crate::fleet::FleetOptions;
 use crate::lesson::{Lesson, Shown};
 use crate::options::span;
-use crate::output::{Found, Output};
+use crate::output::{Output, SimulationResult};
 use crate::texts::Texts;
 
 /// Result of the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum CommandOutcome {
     /// Everything was simulated and written.
     Yes,
     /// Options contradict each other, or a file cannot be written.
@@ -49,7 +49,7 @@ enum What {
     /// All of these, each with the numbers of its own.
     All(Output),
     /// Nodes that share a limit over a store: exact, leased and local.
-    Fleet(Box<Fleet>),
+    Fleet(Box<FleetOptions>),
 }
 
 #[derive(Clone, Debug, clap::Args)]
@@ -69,7 +69,7 @@ impl Simulate {
     ///
     /// # Errors
     /// When either cannot be written to.
-    pub fn run(self, out: &mut dyn Write, talk: &mut dyn Write) -> io::Result<Outcome> {
+    pub fn run(self, out: &mut dyn Write, talk: &mut dyn Write) -> io::Result<CommandOutcome> {
         let (found, output) = match self.what {
             What::Edge(options) => (lesson(Lesson::Edge, &options), options.output),
             What::Cells(options) => (lesson(Lesson::Cells, &options), options.output),
@@ -88,16 +88,16 @@ impl Simulate {
             Err(why) => Err(why),
         };
         match written {
-            Ok(()) => Ok(Outcome::Yes),
+            Ok(()) => Ok(CommandOutcome::Yes),
             Err(why) => {
                 writeln!(talk, "error: {why}")?;
-                Ok(Outcome::CouldNotTell)
+                Ok(CommandOutcome::CouldNotTell)
             }
         }
     }
 }
 
-fn lesson(lesson: Lesson, options: &Options) -> Result<Vec<Found>, String> {
+fn lesson(lesson: Lesson, options: &Options) -> Result<Vec<SimulationResult>, String> {
     let texts = Texts::of(options.output.lang);
     // As in the pages that show them.
     let (limit, window) = match lesson {
@@ -111,7 +111,7 @@ fn lesson(lesson: Lesson, options: &Options) -> Result<Vec<Found>, String> {
     Ok(vec![found(shown, limit, window, texts)])
 }
 
-fn found(shown: Shown, limit: u64, window: Duration, texts: &Texts) -> Found {
+fn found(shown: Shown, limit: u64, window: Duration, texts: &Texts) -> SimulationResult {
     let columns =
         [texts.algorithm, texts.offered, texts.admitted, texts.denied, texts.most, texts.longest_delay];
     let rows = shown.runs.iter().map(|run| {
@@ -141,7 +141,7 @@ fn found(shown: Shown, limit: u64, window: Duration, texts: &Texts) -> Found {
         "series": shown.chart.series.iter().map(|series| &series.points).collect::<Vec<_>>(),
     });
     let title = format!("{} ({limit} / {})", shown.chart.title, show_duration(window));
-    Found {
+    SimulationResult {
         about: shown.about.to_owned(),
         table: Table { columns: columns.map(str::to_owned).to_vec(), rows: rows.collect() },
         charts: vec![(shown.name.to_owned(), shown.chart)],

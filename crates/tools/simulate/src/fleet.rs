@@ -11,7 +11,7 @@ use tollgate_lease_sim::{Costs, Gaps, Moment, Phase, Plan, Sharing, Trouble, Wor
 use tollgate_mistakes::Mistakes;
 
 use crate::options::span;
-use crate::output::{Found, Output};
+use crate::output::{Output, SimulationResult};
 use crate::texts::Texts;
 
 /// Takes of a run, at most.
@@ -26,7 +26,7 @@ const WAYS: [(Sharing, &str, Color); 3] = [
 
 /// Options of `simulate fleet`.
 #[derive(Clone, Debug, clap::Args)]
-pub(crate) struct Fleet {
+pub(crate) struct FleetOptions {
     /// Nodes that decide.
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     nodes: u32,
@@ -89,7 +89,7 @@ fn outage(text: &str) -> Result<Range<u64>, String> {
 }
 
 /// Result of one way of sharing.
-struct Way {
+struct SharingResult {
     name: &'static str,
     color: Color,
     asked: u64,
@@ -104,15 +104,15 @@ struct Way {
     moments: Vec<Moment>,
 }
 
-impl Way {
+impl SharingResult {
     /// A figure of each span.
     fn over_time(&self, of: fn(&Moment) -> u64) -> Vec<u64> {
         self.moments.iter().map(of).collect()
     }
 }
 
-impl Fleet {
-    pub(crate) fn run(&self) -> Result<Found, String> {
+impl FleetOptions {
+    pub(crate) fn run(&self) -> Result<SimulationResult, String> {
         let texts = Texts::of(self.output.lang);
         if self.lease < 2 * self.horizon {
             return Err("--lease must be at least twice --horizon".to_owned());
@@ -126,11 +126,11 @@ impl Fleet {
             return Err(format!("--outage: at {from} the run has ended"));
         }
         let ways = WAYS.into_iter().map(|(sharing, name, color)| self.way(sharing, name, color));
-        let ways: Vec<Way> = ways.collect::<Result<_, _>>()?;
+        let ways: Vec<SharingResult> = ways.collect::<Result<_, _>>()?;
         Ok(self.found(&ways, texts))
     }
 
-    fn way(&self, sharing: Sharing, name: &'static str, color: Color) -> Result<Way, String> {
+    fn way(&self, sharing: Sharing, name: &'static str, color: Color) -> Result<SharingResult, String> {
         let plan = self.plan(sharing);
         let outcome = World::new(&plan, Mistakes::none(), false).run();
         if let Some(law) = outcome.broken {
@@ -144,7 +144,7 @@ impl Fleet {
         let admitted = sum(|at| at.admitted);
         let by_share = sum(|at| at.by_share);
         let one = served.exact(&plan, plan.limit).max(1);
-        Ok(Way {
+        Ok(SharingResult {
             name,
             color,
             asked,
@@ -217,7 +217,7 @@ impl Fleet {
         }
     }
 
-    fn found(&self, ways: &[Way], texts: &Texts) -> Found {
+    fn found(&self, ways: &[SharingResult], texts: &Texts) -> SimulationResult {
         let seconds = self.duration.as_secs_f64();
         let (nodes, rate, burst) = (self.nodes, self.rate, self.burst.unwrap_or(self.rate));
         let title = format!("{} ({nodes} × {rate}/s, {burst})", texts.fleet);
@@ -232,7 +232,7 @@ impl Fleet {
             texts.decisions_a_call,
             texts.by_share,
         ];
-        let row = |way: &Way| {
+        let row = |way: &SharingResult| {
             let a_call = if way.calls == 0 {
                 "–".to_owned()
             } else {
@@ -250,7 +250,7 @@ impl Fleet {
                 way.by_share.to_string(),
             ]
         };
-        let json = |way: &Way| {
+        let json = |way: &SharingResult| {
             serde_json::json!({
                 "sharing": way.name,
                 "asked": way.asked,
@@ -269,7 +269,7 @@ impl Fleet {
                 },
             })
         };
-        Found {
+        SimulationResult {
             title,
             about: texts.fleet_about.to_owned(),
             charts: self.charts(ways, texts),
@@ -290,7 +290,7 @@ impl Fleet {
     }
 
     /// Charts over time. The chart of the excess is left out if no way was above the bound.
-    fn charts(&self, ways: &[Way], texts: &Texts) -> Vec<(String, Chart)> {
+    fn charts(&self, ways: &[SharingResult], texts: &Texts) -> Vec<(String, Chart)> {
         let per_s = SPANS as f64 / self.duration.as_secs_f64();
         let limit = vec![(self.rate as f64, texts.limit.to_owned())];
         let admitted = self.series(ways, per_s, |at| at.admitted + at.by_share);
@@ -316,9 +316,9 @@ impl Fleet {
     }
 
     /// A figure of each moment, times `factor`.
-    fn series(&self, ways: &[Way], factor: f64, of: fn(&Moment) -> u64) -> Vec<Series> {
+    fn series(&self, ways: &[SharingResult], factor: f64, of: fn(&Moment) -> u64) -> Vec<Series> {
         let span_s = self.duration.as_secs_f64() / SPANS as f64;
-        let points = |way: &Way| {
+        let points = |way: &SharingResult| {
             let moments = way.moments.iter().take(SPANS as usize).enumerate();
             moments.map(|(nth, moment)| (nth as f64 * span_s, of(moment) as f64 * factor)).collect()
         };

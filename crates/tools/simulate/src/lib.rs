@@ -12,4 +12,4 @@ mod output;
 mod runner;
 mod texts;
 
-pub use command::{Outcome, Simulate};
+pub use command::{CommandOutcome, Simulate};

@@ -30,7 +30,7 @@ pub(crate) struct Output {
 
 /// Result of one simulation.
 #[derive(Clone)]
-pub(crate) struct Found {
+pub(crate) struct SimulationResult {
     pub(crate) title: String,
     pub(crate) about: String,
     /// Each with the name of its file, without an ending.
@@ -41,7 +41,11 @@ pub(crate) struct Found {
 
 impl Output {
     /// Writes everything that is wanted; the error says which file could not be written.
-    pub(crate) fn write(&self, found: &[Found], out: &mut dyn Write) -> io::Result<Result<(), String>> {
+    pub(crate) fn write(
+        &self,
+        found: &[SimulationResult],
+        out: &mut dyn Write,
+    ) -> io::Result<Result<(), String>> {
         if let Some(path) = &self.html
             && let Err(error) = std::fs::write(path, page(found, self.lang))
         {
@@ -77,7 +81,7 @@ impl Output {
     }
 }
 
-fn page(found: &[Found], lang: Language) -> String {
+fn page(found: &[SimulationResult], lang: Language) -> String {
     let texts = Texts::of(lang);
     let title = found.first().map_or("", |found| found.title.as_str());
     let title = if found.len() == 1 { title } else { "tollgate simulate" };

@@ -131,14 +131,14 @@ fn read(path: &Path) -> Result<Vec<u8>, ClientError> {
 }
 
 /// Connection settings of one server.
-pub(crate) struct Client {
+pub(crate) struct HttpClient {
     agent: Agent,
     address: Address,
     token: Option<String>,
     clock: SystemClock,
 }
 
-impl Client {
+impl HttpClient {
     pub(crate) fn new(
         address: Address,
         token_file: Option<&Path>,
@@ -267,7 +267,7 @@ mod tests {
             ),
         ] {
             let mut client =
-                Client::new(answering(reply).parse().expect("a URL"), None, None).expect("a client");
+                HttpClient::new(answering(reply).parse().expect("a URL"), None, None).expect("a client");
             client.token = token.map(str::to_owned);
             let error = client.read().expect_err("not allowed").to_string();
             assert!(error.contains(want), "{error}");
@@ -294,7 +294,7 @@ mod tests {
             }
         });
         let address: Address = format!("unix:{}", path.display()).parse().expect("an address");
-        let client = Client::new(address.clone(), None, None).expect("a client");
+        let client = HttpClient::new(address.clone(), None, None).expect("a client");
         let reading = client.read().expect("a reading");
         assert_eq!((reading.rules.version.as_str(), reading.readiness.ready), ("v1", true));
         assert_eq!(reading.metrics.sum("a", &[]), 1.0);

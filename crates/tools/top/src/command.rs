@@ -7,7 +7,7 @@ use std::time::Duration;
 use tollgate_human_text::with_causes;
 
 use crate::address::Address;
-use crate::client::Client;
+use crate::client::HttpClient;
 use crate::ending::Ending;
 use crate::live;
 use crate::screen;
@@ -56,7 +56,7 @@ impl Top {
     /// # Errors
     /// When `out`, `talk` or the terminal cannot be written to.
     pub fn run(self, out: &mut dyn Write, talk: &mut dyn Write) -> std::io::Result<Ending> {
-        let client = match Client::new(self.target, self.token_file.as_deref(), self.ca.as_deref()) {
+        let client = match HttpClient::new(self.target, self.token_file.as_deref(), self.ca.as_deref()) {
             Ok(client) => client,
             Err(error) => {
                 writeln!(talk, "error: {}", with_causes(&error))?;

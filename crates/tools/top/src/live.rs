@@ -8,7 +8,7 @@ use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use tollgate_human_text::with_causes;
 
-use crate::client::{Client, ClientError};
+use crate::client::{ClientError, HttpClient};
 use crate::reading::Reading;
 use crate::screen;
 use crate::view::{Sort, View};
@@ -16,10 +16,10 @@ use crate::view::{Sort, View};
 /// Longest wait for a key before the loop checks for a reading.
 const LOOK: Duration = Duration::from_millis(50);
 
-type Answer = Result<Reading, ClientError>;
+type ReadingResult = Result<Reading, ClientError>;
 
 /// Two readings, `every` apart.
-pub(crate) fn two_readings(client: &Client, every: Duration) -> Result<(Reading, Reading), ClientError> {
+pub(crate) fn two_readings(client: &HttpClient, every: Duration) -> Result<(Reading, Reading), ClientError> {
     let before = client.read()?;
     let (_held, nothing) = channel::<()>();
     let _ = nothing.recv_timeout(every); // nothing is ever sent: it waits
@@ -27,7 +27,7 @@ pub(crate) fn two_readings(client: &Client, every: Duration) -> Result<(Reading,
 }
 
 /// Draws until the user quits. The terminal is restored, even after a panic.
-pub(crate) fn watch(client: Client, first: Reading, every: Duration, sort: Sort) -> io::Result<()> {
+pub(crate) fn watch(client: HttpClient, first: Reading, every: Duration, sort: Sort) -> io::Result<()> {
     let mut view = View::new(&client.shown(), sort);
     view.read(first);
     let (answers, readings) = channel();
@@ -44,7 +44,7 @@ pub(crate) fn watch(client: Client, first: Reading, every: Duration, sort: Sort)
 }
 
 /// Reads at an interval until it is stopped.
-fn ask(client: &Client, every: Duration, answers: &Sender<Answer>, stopped: &Receiver<()>) {
+fn ask(client: &HttpClient, every: Duration, answers: &Sender<ReadingResult>, stopped: &Receiver<()>) {
     while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(every) {
         if answers.send(client.read()).is_err() {
             return;
@@ -52,7 +52,11 @@ fn ask(client: &Client, every: Duration, answers: &Sender<Answer>, stopped: &Rec
     }
 }
 
-fn run(terminal: &mut DefaultTerminal, view: &mut View, readings: &Receiver<Answer>) -> io::Result<()> {
+fn run(
+    terminal: &mut DefaultTerminal,
+    view: &mut View,
+    readings: &Receiver<ReadingResult>,
+) -> io::Result<()> {
     let mut is_changed = true;
     loop {
         while let Ok(answer) = readings.try_recv() {

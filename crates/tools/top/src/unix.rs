@@ -14,23 +14,27 @@ use ureq::unversioned::transport::{
 pub(crate) struct Socket(pub(crate) PathBuf);
 
 /// A connection with its buffers.
-pub(crate) struct Connection {
+pub(crate) struct UnixConnection {
     stream: UnixStream,
     buffers: LazyBuffers,
 }
 
 impl Connector for Socket {
-    type Out = Connection;
+    type Out = UnixConnection;
 
-    fn connect(&self, details: &ConnectionDetails<'_>, _: Option<()>) -> Result<Option<Connection>, Error> {
+    fn connect(
+        &self,
+        details: &ConnectionDetails<'_>,
+        _: Option<()>,
+    ) -> Result<Option<UnixConnection>, Error> {
         let stream = UnixStream::connect(&self.0)?;
         let buffers =
             LazyBuffers::new(details.config.input_buffer_size(), details.config.output_buffer_size());
-        Ok(Some(Connection { stream, buffers }))
+        Ok(Some(UnixConnection { stream, buffers }))
     }
 }
 
-impl Transport for Connection {
+impl Transport for UnixConnection {
     fn buffers(&mut self) -> &mut dyn Buffers {
         &mut self.buffers
     }
@@ -61,7 +65,7 @@ fn in_time(error: io::Error, timeout: NextTimeout) -> Error {
     }
 }
 
-impl std::fmt::Debug for Connection {
+impl std::fmt::Debug for UnixConnection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Connection").field(&self.stream).finish()
     }

@@ -6,7 +6,7 @@ use crate::params::{
     AuditExportQuery, AuditQuery, LinkBody, MeBody, PageQuery, PasswordBody, RoleBody, SetupBody, StateBody,
     TokenBody, UserBody,
 };
-use crate::rows::{Row, delete, get, patch, post, put};
+use crate::rows::{ApiOperation, delete, get, patch, post, put};
 use crate::views::{
     AuditChain, Done, Entries, Logins, Me, Name, NewToken, Roles, Settings, Token, Tokens, User, UserLink,
     Users,
@@ -28,7 +28,7 @@ const TOKEN: &str =
 const SETTINGS: &str =
     r#"{"language": "", "login_idle_minutes": 720, "login_days": 7, "token_days": 90, "approvals": 0}"#;
 
-pub(super) fn rows() -> Vec<Row> {
+pub(super) fn rows() -> Vec<ApiOperation> {
     let mut rows = own();
     rows.extend(users());
     rows.extend(tokens());
@@ -37,7 +37,7 @@ pub(super) fn rows() -> Vec<Row> {
 }
 
 /// Beginning, and the user itself.
-fn own() -> Vec<Row> {
+fn own() -> Vec<ApiOperation> {
     vec![
         post("/api/v1/setup", Call::Access(C::SetUp), "setUp", "Creates the first admin and logs in", || {
             creates::<Name>().takes_body::<SetupBody>(SETUP)
@@ -87,7 +87,7 @@ fn own() -> Vec<Row> {
     ]
 }
 
-fn users() -> Vec<Row> {
+fn users() -> Vec<ApiOperation> {
     vec![
         get("/api/v1/users", Call::Access(C::Users), "listUsers", "Lists the users by name", || {
             replies::<Users>().queried_by::<PageQuery>()
@@ -144,7 +144,7 @@ fn users() -> Vec<Row> {
     ]
 }
 
-fn tokens() -> Vec<Row> {
+fn tokens() -> Vec<ApiOperation> {
     vec![
         get(
             "/api/v1/tokens",
@@ -178,7 +178,7 @@ fn tokens() -> Vec<Row> {
 }
 
 /// The audit and the settings.
-fn whole_plane() -> Vec<Row> {
+fn whole_plane() -> Vec<ApiOperation> {
     vec![
         get(
             "/api/v1/audit",

@@ -3,13 +3,13 @@
 use crate::calls::Call;
 use crate::describe::{Describe as _, creates, replies};
 use crate::params::{AppBody, DraftQuery, LoginBody, RuleBody, RulesQuery};
-use crate::rows::{Row, delete, get, post, put};
+use crate::rows::{ApiOperation, delete, get, post, put};
 use crate::views::{App, Apps, Done, Name, PublishedVersion, Rule, Rules, Suggestion, TrialCompared};
 
 const APP: &str = r#"{"app": "SIP_HOTEL", "description": "hotel supplier interface"}"#;
 const RULE: &str = r#"{"key": "pushGeoHotelList", "max_permits": 100, "rate": 50}"#;
 
-pub(super) fn rows() -> Vec<Row> {
+pub(super) fn rows() -> Vec<ApiOperation> {
     vec![
         post("/api/v1/login", Call::LogIn, "login", "Begins a login and sets its cookie", || {
             replies::<Name>().takes_body::<LoginBody>(r#"{"name": "ann", "password": "a long passphrase"}"#)

@@ -5,7 +5,7 @@ use tollgate_http_kit::openapi::Description;
 use crate::calls::{Call, ChangeCall as C};
 use crate::describe::{Describe as _, creates, replies};
 use crate::params::{ChangeBody, ChangesQuery, CommentBody, PreviewBody, PublishBody, ResolveBody};
-use crate::rows::{Row, get, post, put};
+use crate::rows::{ApiOperation, get, post, put};
 use crate::views::{ChangeSet, ChangeSets, Checked, Diff, Traces};
 
 const CREATE: &str = r#"{
@@ -35,7 +35,7 @@ fn checked() -> Description {
     replies::<Checked>().takes_body::<PreviewBody>(CHECK)
 }
 
-pub(super) fn rows() -> Vec<Row> {
+pub(super) fn rows() -> Vec<ApiOperation> {
     let mut rows = vec![
         get(
             "/api/v1/changes",
@@ -106,7 +106,7 @@ pub(super) fn rows() -> Vec<Row> {
 }
 
 /// The steps of a change set.
-fn steps() -> Vec<Row> {
+fn steps() -> Vec<ApiOperation> {
     vec![
         post(
             "/api/v1/changes/{id}/submit",

@@ -3,13 +3,13 @@
 use crate::calls::{Call, FileCall as C, TransferCall};
 use crate::describe::{Describe as _, creates, replies, replies_text};
 use crate::params::{ExplainQuery, ExportQuery, FileBody, ImportQuery};
-use crate::rows::{Row, delete, get, post, put};
+use crate::rows::{ApiOperation, delete, get, post, put};
 use crate::views::{Explanation, File, Files, Imported, PublishedVersion};
 
 const FILE: &str =
     r#"{"text": "domain: shop\ndescriptors:\n  - {key: user, rate_limit: {rate: 5/minute}}\n"}"#;
 
-pub(super) fn rows() -> Vec<Row> {
+pub(super) fn rows() -> Vec<ApiOperation> {
     vec![
         get(
             "/api/v1/apps/{app}/files",

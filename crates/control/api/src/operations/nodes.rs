@@ -3,10 +3,10 @@
 use crate::calls::Call;
 use crate::describe::{Describe as _, replies};
 use crate::params::{ForceBody, PageQuery, TakeOverBody};
-use crate::rows::{Row, delete, get, post};
+use crate::rows::{ApiOperation, delete, get, post};
 use crate::views::{Frozen, Node, Nodes, Thawed};
 
-pub(super) fn rows() -> Vec<Row> {
+pub(super) fn rows() -> Vec<ApiOperation> {
     vec![
         get("/api/v1/nodes", Call::Nodes, "listNodes", "Lists the nodes and what each has in force", || {
             replies::<Nodes>().queried_by::<PageQuery>()

@@ -5,14 +5,14 @@ use tollgate_http_kit::openapi::Description;
 use crate::calls::{Call, RolloutCall as C};
 use crate::describe::{Describe as _, replies};
 use crate::params::{RolloutsQuery, WithdrawBody};
-use crate::rows::{Row, get, post};
+use crate::rows::{ApiOperation, get, post};
 use crate::views::{Rollout, Rollouts};
 
 fn asked() -> Description {
     replies::<Rollout>().or_stale::<Rollout>()
 }
 
-pub(super) fn rows() -> Vec<Row> {
+pub(super) fn rows() -> Vec<ApiOperation> {
     vec![
         get(
             "/api/v1/rollouts",

@@ -6,7 +6,7 @@ use crate::params::{
     EventsQuery, HistoryQuery, KeyQuery, LiveKeysQuery, OverrideBody, OverridesQuery, ScanQuery, ScopeQuery,
     TopKeysQuery, UnlimitedQuery,
 };
-use crate::rows::{Row, delete, get, post};
+use crate::rows::{ApiOperation, delete, get, post};
 use crate::views::{History, Key, ListedKeys, LiveKeys, Override, Overrides, Problems, TopKeys, Unlimited};
 
 const OVERRIDE: &str = r#"{
@@ -14,7 +14,7 @@ const OVERRIDE: &str = r#"{
     "reason": "floods the supplier"
 }"#;
 
-pub(super) fn rows() -> Vec<Row> {
+pub(super) fn rows() -> Vec<ApiOperation> {
     vec![
         get("/api/v1/history", Call::History, "history", "Returns what was decided over time", || {
             replies::<History>().queried_by::<ScopeQuery>().queried_by::<HistoryQuery>()

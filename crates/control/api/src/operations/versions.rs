@@ -3,10 +3,10 @@
 use crate::calls::{Call, VersionCall as C};
 use crate::describe::{Describe as _, replies};
 use crate::params::{RollbackBody, VersionDiffQuery};
-use crate::rows::{Row, get, post};
+use crate::rows::{ApiOperation, get, post};
 use crate::views::{PublishedVersion, VersionDiff, VersionDocuments, Versions};
 
-pub(super) fn rows() -> Vec<Row> {
+pub(super) fn rows() -> Vec<ApiOperation> {
     vec![
         get(
             "/api/v1/apps/{app}/versions",

@@ -35,8 +35,8 @@ pub struct Entry {
     pub hash: String,
 }
 
-impl From<audit::Entry> for Entry {
-    fn from(entry: audit::Entry) -> Self {
+impl From<audit::AuditEntry> for Entry {
+    fn from(entry: audit::AuditEntry) -> Self {
         Self {
             seq: entry.seq,
             at: entry.at,

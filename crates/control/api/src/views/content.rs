@@ -5,7 +5,7 @@ use serde_json::Value;
 use tollgate_control::diff::by_field;
 use tollgate_control::fields::in_words;
 use tollgate_control::table_rule;
-use tollgate_control::{ConflictSides, DocFault, FieldFault, FileRule, Kind, change_set, diff};
+use tollgate_control::{ConflictSides, DocFault, FieldFault, FileRule, RuleKind, change_set, diff};
 use utoipa::ToSchema;
 
 use crate::words;
@@ -126,7 +126,7 @@ impl RuleDiff {
     /// The difference of the rule of this kind and key.
     #[must_use]
     pub fn new(
-        kind: Kind,
+        kind: RuleKind,
         key: &str,
         before: Option<&tollgate_control::Content>,
         after: Option<&tollgate_control::Content>,

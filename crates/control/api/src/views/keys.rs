@@ -89,7 +89,7 @@ impl From<&keys::Answers> for Key {
     fn from(answers: &keys::Answers) -> Self {
         let known = answers.known();
         let overridden = known.and_then(|it| it.overridden.as_ref());
-        let node = |it: &keys::Answer| {
+        let node = |it: &keys::NodeAnswer| {
             let node = it.node.clone();
             match &it.known {
                 Ok(known) => {

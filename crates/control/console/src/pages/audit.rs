@@ -4,7 +4,7 @@ use hyper::StatusCode;
 use serde_json::{Map, Value};
 use tollgate_control::Role;
 use tollgate_control::actor::EVERY_APP;
-use tollgate_control::audit::{self, Chain, Entry, Filter};
+use tollgate_control::audit::{self, AuditEntry, Chain, Filter};
 use tollgate_http_kit::Reply;
 
 use super::changes::change_href;
@@ -106,7 +106,7 @@ pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Fail
     page(StatusCode::OK, &list)
 }
 
-fn row(visit: &Visit, entry: &Entry) -> Vec<Cell> {
+fn row(visit: &Visit, entry: &AuditEntry) -> Vec<Cell> {
     vec![
         cell(grouped(entry.seq)).class("n").title(&entry.hash),
         cell(visit.time(entry.at)).class("time").title(entry.at.to_string()),
@@ -129,7 +129,7 @@ const IDENTITIES: [&str; 3] = ["change", "content_sha256", "sha256"];
 const MOST_LINES: usize = 20;
 
 /// The changes of an entry, a line for each rule, with its link.
-fn lines_of(visit: &Visit, entry: &Entry) -> Vec<(String, String)> {
+fn lines_of(visit: &Visit, entry: &AuditEntry) -> Vec<(String, String)> {
     let read = |text: &Option<String>| text.as_deref().and_then(|it| serde_json::from_str::<Value>(it).ok());
     let before = read(&entry.before);
     let after = read(&entry.after);
@@ -220,7 +220,7 @@ fn rows(after: &Map<String, Value>) -> String {
 }
 
 /// The members that differ, as `rate 5 → 8`.
-fn difference(lang: Lang, entry: &Entry, before: Option<&Value>, after: Option<&Value>) -> String {
+fn difference(lang: Lang, entry: &AuditEntry, before: Option<&Value>, after: Option<&Value>) -> String {
     let empty = Map::new();
     let before = before.and_then(object).unwrap_or(&empty);
     let after = after.and_then(object).unwrap_or(&empty);

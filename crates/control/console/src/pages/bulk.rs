@@ -6,7 +6,7 @@ use hyper::StatusCode;
 use hyper::header::{CONTENT_DISPOSITION, HeaderValue};
 use tollgate_control::changes::{ChangeInput, OpInput};
 use tollgate_control::publishing::{self, Intent};
-use tollgate_control::{Content, ControlError, Kind, rules, table_rule_yaml};
+use tollgate_control::{Content, ControlError, RuleKind, rules, table_rule_yaml};
 use tollgate_db::Tx;
 use tollgate_http_kit::{Reply, reply};
 
@@ -130,7 +130,7 @@ fn ops_for(
             state if content.state() == state => continue,
             state => Some(content.with_state(state)),
         };
-        ops.push(OpInput { kind: Kind::TableRule, key: key.clone(), base: Some(*etag), after });
+        ops.push(OpInput { kind: RuleKind::TableRule, key: key.clone(), base: Some(*etag), after });
     }
     Ok(ops)
 }

@@ -7,7 +7,7 @@ use tollgate_control::changes::{self, Keep};
 use tollgate_control::diff::by_field;
 use tollgate_control::rollout::{Plan, PlanInput};
 use tollgate_control::{
-    Content, ControlError, FieldFault, Kind, ModelError, Role, Who, apps, checks, publishing, reviews,
+    Content, ControlError, FieldFault, ModelError, Role, RuleKind, Who, apps, checks, publishing, reviews,
     rollouts, versions,
 };
 use tollgate_http_kit::Reply;
@@ -55,11 +55,11 @@ struct ListPage {
     states: Vec<(&'static str, &'static str)>,
     state: String,
     app: String,
-    rows: Vec<Row>,
+    rows: Vec<ChangeRow>,
     older: Option<String>,
 }
 
-pub(super) struct Row {
+pub(super) struct ChangeRow {
     pub(super) href: String,
     pub(super) title: String,
     pub(super) app: String,
@@ -99,9 +99,9 @@ async fn list(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     page(StatusCode::OK, &list)
 }
 
-pub(super) fn row(visit: &Visit, it: &ChangeSet) -> Row {
+pub(super) fn row(visit: &Visit, it: &ChangeSet) -> ChangeRow {
     let (state, class) = state_text(visit.lang, it.state);
-    Row {
+    ChangeRow {
         href: change_href(&it.id),
         title: it.title.clone(),
         app: it.app.clone(),
@@ -488,7 +488,7 @@ async fn act(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
 }
 
 /// The sides that were chosen, by kind and key.
-fn choices_of(visit: &Visit) -> Vec<(Kind, String, Keep)> {
+fn choices_of(visit: &Visit) -> Vec<(RuleKind, String, Keep)> {
     let read = |(name, value): (&str, &str)| {
         let (kind, key) = name.split_once('/')?;
         let keep = if value == "yours" { Keep::Yours } else { Keep::Theirs };

@@ -1,9 +1,9 @@
 //! Differences of rules as pages show them: by field, or by line of their YAML.
 
 use tollgate_control::change_set::ChangeOp;
-use tollgate_control::diff::{FieldDiff, Line, by_field, by_line};
+use tollgate_control::diff::{DiffLine, FieldDiff, by_field, by_line};
 use tollgate_control::versions::RuleDiff;
-use tollgate_control::{Content, Kind};
+use tollgate_control::{Content, RuleKind};
 
 use super::parts::{Edit, Tab};
 use super::rules::rule_href;
@@ -48,7 +48,7 @@ pub(super) struct LineView {
     pub(super) skip: usize,
 }
 
-type Sides<'r> = (Kind, &'r str, Option<&'r Content>, Option<&'r Content>);
+type Sides<'r> = (RuleKind, &'r str, Option<&'r Content>, Option<&'r Content>);
 
 impl Diffs {
     pub(super) fn of_ops(visit: &Visit, app: &str, ops: &[ChangeOp], path: &str) -> Self {
@@ -101,8 +101,8 @@ impl RuleView {
             key: key.to_owned(),
             href: href(app, kind, key),
             kind: match kind {
-                Kind::TableRule => lang.texts().edit_rule,
-                Kind::File => crate::texts::files::Texts::of(lang).title,
+                RuleKind::TableRule => lang.texts().edit_rule,
+                RuleKind::File => crate::texts::files::Texts::of(lang).title,
             },
             op,
             class,
@@ -111,11 +111,11 @@ impl RuleView {
             split: Vec::new(),
         };
         // A file has lines, whatever is asked for.
-        let view = if kind == Kind::File && view == "fields" { "unified" } else { view };
-        if view == "fields" || kind == Kind::File {
+        let view = if kind == RuleKind::File && view == "fields" { "unified" } else { view };
+        if view == "fields" || kind == RuleKind::File {
             rule.fields = by_field(before, after)
                 .into_iter()
-                .filter(|it| kind == Kind::TableRule || it.field != "text")
+                .filter(|it| kind == RuleKind::TableRule || it.field != "text")
                 .map(|it| edited(lang, it))
                 .collect();
         }
@@ -135,10 +135,10 @@ pub(super) fn edited(lang: Lang, FieldDiff { field, before, after }: FieldDiff) 
 }
 
 /// Where a rule is edited.
-pub(super) fn href(app: &str, kind: Kind, key: &str) -> String {
+pub(super) fn href(app: &str, kind: RuleKind, key: &str) -> String {
     match kind {
-        Kind::TableRule => rule_href(app, key),
-        Kind::File => format!("/apps/{}/files/{}", encoded(app), encoded(key)),
+        RuleKind::TableRule => rule_href(app, key),
+        RuleKind::File => format!("/apps/{}/files/{}", encoded(app), encoded(key)),
     }
 }
 
@@ -189,7 +189,7 @@ pub(super) fn value(lang: Lang, field: &str, value: String) -> String {
 }
 
 /// Lines as shown, with long equal parts left out.
-fn shortened(lines: Vec<Line>) -> Vec<LineView> {
+fn shortened(lines: Vec<DiffLine>) -> Vec<LineView> {
     let differs: Vec<bool> = lines.iter().map(|it| it.before.is_none() || it.after.is_none()).collect();
     let is_near = |index: usize| {
         let range = index.saturating_sub(AROUND)..(index + AROUND + 1).min(differs.len());
@@ -209,7 +209,7 @@ fn shortened(lines: Vec<Line>) -> Vec<LineView> {
 }
 
 impl LineView {
-    fn new(Line { before, after, text }: Line) -> Self {
+    fn new(DiffLine { before, after, text }: DiffLine) -> Self {
         let (class, sign) = match (before, after) {
             (Some(_), None) => ("del", "−"),
             (None, Some(_)) => ("add", "+"),

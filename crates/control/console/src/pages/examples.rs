@@ -27,13 +27,13 @@ struct Example {
     button: &'static str,
 }
 
-type Text = fn(&Texts) -> &'static str;
+type TextOf = fn(&Texts) -> &'static str;
 
 /// Names and values of fields.
 type Fields = &'static [(&'static str, &'static str)];
 
 /// Title, text, and the fields of the form.
-const FORMS: &[(Text, Text, Fields)] = &[
+const FORMS: &[(TextOf, TextOf, Fields)] = &[
     (|e| e.qps, |e| e.qps_text, &[("max_permits", "100"), ("rate", "100")]),
     (|e| e.burst, |e| e.burst_text, &[("max_permits", "200"), ("rate", "20")]),
     (
@@ -45,7 +45,7 @@ const FORMS: &[(Text, Text, Fields)] = &[
 ];
 
 /// Name in URLs, title, text, and the rule file.
-const FILES: &[(&str, Text, Text, &str)] = &[
+const FILES: &[(&str, TextOf, TextOf, &str)] = &[
     (
         "day",
         |e| e.day,

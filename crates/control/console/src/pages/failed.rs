@@ -54,7 +54,7 @@ struct Inside {
 }
 
 /// The status and the texts of such a page.
-struct Said {
+struct FailurePage {
     status: StatusCode,
     title: &'static str,
     text: String,
@@ -64,7 +64,7 @@ struct Said {
     retry_after: Option<u64>,
 }
 
-impl Said {
+impl FailurePage {
     fn new(status: StatusCode, title: &'static str, text: impl Into<String>) -> Self {
         Self {
             status,
@@ -114,97 +114,103 @@ pub(crate) async fn failed(console: &Console, visit: &Visit, failure: Failure) -
     reply
 }
 
-async fn say(console: &Console, visit: &Visit, failure: Failure) -> Said {
+async fn say(console: &Console, visit: &Visit, failure: Failure) -> FailurePage {
     let t = visit.lang.texts();
     match failure {
         Failure::NoPage => {
             let near = near_page(visit);
-            Said { near, ..Said::new(StatusCode::NOT_FOUND, t.not_found, t.not_found_text) }
+            FailurePage { near, ..FailurePage::new(StatusCode::NOT_FOUND, t.not_found, t.not_found_text) }
         }
         Failure::Control(error) => of_control(console, visit, error).await,
-        Failure::NoLogin | Failure::NoToken => Said::new(StatusCode::UNAUTHORIZED, t.no_right, String::new()),
-        Failure::Bad(detail) => Said::new(StatusCode::BAD_REQUEST, t.bad_request, detail),
+        Failure::NoLogin | Failure::NoToken => {
+            FailurePage::new(StatusCode::UNAUTHORIZED, t.no_right, String::new())
+        }
+        Failure::Bad(detail) => FailurePage::new(StatusCode::BAD_REQUEST, t.bad_request, detail),
         Failure::Foreign(detail) => {
             tracing::warn!(request = %visit.request_id, %detail, "rejected a request from another site");
-            Said::new(StatusCode::FORBIDDEN, t.bad_request, t.cross_site)
+            FailurePage::new(StatusCode::FORBIDDEN, t.bad_request, t.cross_site)
         }
-        Failure::Body(problem) => Said::new(problem.status, t.bad_request, problem.detail),
-        Failure::NoMatch => Said::new(StatusCode::PRECONDITION_REQUIRED, t.bad_request, t.failed_text),
+        Failure::Body(problem) => FailurePage::new(problem.status, t.bad_request, problem.detail),
+        Failure::NoMatch => FailurePage::new(StatusCode::PRECONDITION_REQUIRED, t.bad_request, t.failed_text),
         Failure::Page(error) => {
             tracing::error!(request = %visit.request_id, %error, "a template failed");
-            Said::new(StatusCode::INTERNAL_SERVER_ERROR, t.failed, t.failed_text)
+            FailurePage::new(StatusCode::INTERNAL_SERVER_ERROR, t.failed, t.failed_text)
         }
         Failure::Panic => {
             tracing::error!(request = %visit.request_id, "a page panicked");
-            Said::new(StatusCode::INTERNAL_SERVER_ERROR, t.failed, t.failed_text)
+            FailurePage::new(StatusCode::INTERNAL_SERVER_ERROR, t.failed, t.failed_text)
         }
     }
 }
 
 /// Its own text and facts with the status that every error has; otherwise the text of the error, or none.
-async fn of_control(console: &Console, visit: &Visit, error: ControlError) -> Said {
+async fn of_control(console: &Console, visit: &Visit, error: ControlError) -> FailurePage {
     let t = visit.lang.texts();
     let a = access::Texts::of(visit.lang);
     let status = status_of(&error).0;
     match error {
         ControlError::NotFound { what, name } => {
             let near = near_object(console, visit, what, &name).await;
-            Said { near, ..Said::new(status, t.not_found, t.not_found_text) }
+            FailurePage { near, ..FailurePage::new(status, t.not_found, t.not_found_text) }
         }
         ControlError::NoRight { need, app } => {
             let granters = console.control.read(users::granters).await.unwrap_or_default();
             let granters = if granters.is_empty() { a.no_granter.to_owned() } else { granters.join(", ") };
             let needed = format!("{} · {app}", role_text(visit.lang, need));
             let facts = vec![(a.needed_role, needed), (a.can_grant, granters)];
-            Said { facts, ..Said::new(status, t.no_right, t.no_right_text) }
+            FailurePage { facts, ..FailurePage::new(status, t.no_right, t.no_right_text) }
         }
-        ControlError::LoginOnly => Said::new(status, t.no_right, a.login_only),
+        ControlError::LoginOnly => FailurePage::new(status, t.no_right, a.login_only),
         ControlError::TooMany { seconds } => {
             let text = visit.lang.too_many(seconds);
-            Said { retry_after: Some(seconds), ..Said::new(status, t.failed, text) }
+            FailurePage { retry_after: Some(seconds), ..FailurePage::new(status, t.failed, text) }
         }
         ControlError::Invalid(faults) => {
             let texts: Vec<_> = faults.iter().map(|it| visit.lang.fault(&it.fault)).collect();
-            Said::new(status, t.bad_request, texts.join(" · "))
+            FailurePage::new(status, t.bad_request, texts.join(" · "))
         }
         ControlError::OldNodes { level, nodes } => old_nodes(visit, level, &nodes),
         ControlError::RolloutOpen { app, .. } => {
             let r = rollouts::Texts::of(visit.lang);
             let near = Some((super::rollouts::rollout_href(&app), r.show_open.to_owned()));
-            Said { near, ..Said::new(status, t.failed, r.is_open) }
+            FailurePage { near, ..FailurePage::new(status, t.failed, r.is_open) }
         }
-        ControlError::Stale { .. } => Said::new(status, t.failed, t.failed_text),
-        error @ ControlError::Faulty(_) => Said::new(status, t.bad_request, error.to_string()),
+        ControlError::Stale { .. } => FailurePage::new(status, t.failed, t.failed_text),
+        error @ ControlError::Faulty(_) => FailurePage::new(status, t.bad_request, error.to_string()),
         error @ (ControlError::OwnChange | ControlError::NotAuthor { .. }) => {
-            Said::new(status, t.no_right, error.to_string())
+            FailurePage::new(status, t.no_right, error.to_string())
         }
         ControlError::Db(DbError::Gone { .. }) => {
             tracing::error!(request = %visit.request_id, %error, "a change was rejected");
-            Said::new(status, t.failed, a.database_gone)
+            FailurePage::new(status, t.failed, a.database_gone)
         }
         ControlError::Db(DbError::DiskFull) => {
             tracing::error!(request = %visit.request_id, "the disk is full");
-            Said::new(status, t.failed, a.disk_full)
+            FailurePage::new(status, t.failed, a.disk_full)
         }
         error if status.is_client_error() || status == StatusCode::BAD_GATEWAY => {
-            Said::new(status, t.failed, error.to_string())
+            FailurePage::new(status, t.failed, error.to_string())
         }
         error => {
             tracing::error!(request = %visit.request_id, %error, "a page failed");
-            Said::new(status, t.failed, t.failed_text)
+            FailurePage::new(status, t.failed, t.failed_text)
         }
     }
 }
 
 /// Nodes cannot read the rules: the same form again, with a button that leaves them out.
-fn old_nodes(visit: &Visit, level: u32, nodes: &[String]) -> Said {
+fn old_nodes(visit: &Visit, level: u32, nodes: &[String]) -> FailurePage {
     let t = visit.lang.texts();
     let sent = visit.fields("").into_iter();
     let mut fields: Vec<_> = sent.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     fields.push((OLD_NODES.to_owned(), "leave".to_owned()));
     let again = Again { action: visit.target.clone(), fields, button: t.leave_old_nodes };
     let facts = vec![(t.language_level, level.to_string()), (t.nodes, nodes.join(", "))];
-    Said { facts, again: Some(again), ..Said::new(StatusCode::CONFLICT, t.old_nodes, t.old_nodes_text) }
+    FailurePage {
+        facts,
+        again: Some(again),
+        ..FailurePage::new(StatusCode::CONFLICT, t.old_nodes, t.old_nodes_text)
+    }
 }
 
 /// The page whose path is nearest to the one that was asked for.

@@ -5,7 +5,7 @@ use hyper::StatusCode;
 use tollgate_control::changes::{ChangeInput, OpInput};
 use tollgate_control::file_rules::{self, FileInput, StoredFile};
 use tollgate_control::publishing;
-use tollgate_control::{Content, ControlError, DocFault, Kind, NodeState, Role, apps, rules};
+use tollgate_control::{Content, ControlError, DocFault, NodeState, Role, RuleKind, apps, rules};
 use tollgate_http_kit::Reply;
 
 use super::changes::after;
@@ -198,7 +198,7 @@ async fn save(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let base = if is_new { None } else { Some(visit.field("etag").parse().map_err(|_| Failure::NoMatch)?) };
     let after_content = if action == "delete" { None } else { file.map(Content::File) };
     let key = after_content.as_ref().map_or(&*input.domain, Content::key).to_owned();
-    let op = OpInput { kind: Kind::File, key: key.clone(), base, after: after_content };
+    let op = OpInput { kind: RuleKind::File, key: key.clone(), base, after: after_content };
     if base.is_some() && base != found.as_ref().map(|it| it.etag) {
         let notice = Some(("warn", Texts::of(visit.lang).stale.to_owned()));
         let shown = Shown { status: StatusCode::PRECONDITION_FAILED, notice, ..shown };

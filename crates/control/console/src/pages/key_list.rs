@@ -22,11 +22,11 @@ struct KeyListPage {
     none: String,
     is_asked: bool,
     inputs: Vec<Field>,
-    rows: Vec<Row>,
+    rows: Vec<KeyRow>,
     next: String,
 }
 
-struct Row {
+struct KeyRow {
     name: String,
     counted: String,
     kept: &'static str,
@@ -76,7 +76,7 @@ pub(super) async fn show(console: &Console, visit: &Visit) -> Result<Reply, Fail
     page(if faults.is_empty() { StatusCode::OK } else { StatusCode::UNPROCESSABLE_ENTITY }, &shown)
 }
 
-fn row(t: &Texts, domain: &str, key: Listed) -> Row {
+fn row(t: &Texts, domain: &str, key: Listed) -> KeyRow {
     let kept = match &*key.kept {
         "leased" => t.kept_leased,
         "slots" => t.kept_slots,
@@ -89,5 +89,5 @@ fn row(t: &Texts, domain: &str, key: Listed) -> Row {
         name = lines.join(" ");
         look_up = query_of("/keys", &[("domain", domain), ("entries", &lines.join("\n"))]);
     }
-    Row { name, counted: key.counted.unwrap_or_default(), kept, look_up }
+    KeyRow { name, counted: key.counted.unwrap_or_default(), kept, look_up }
 }

@@ -21,19 +21,19 @@ struct KeysPage {
     t: &'static Texts,
     notice: Option<(&'static str, String)>,
     inputs: Vec<Field>,
-    found: Option<Found>,
+    found: Option<KeyCounters>,
     /// To the listing of the domain.
     list: String,
 }
 
 /// The counters of a key.
-struct Found {
+struct KeyCounters {
     domain: String,
     entries: String,
     rule: String,
     /// Why nothing is counted.
     none: String,
-    rows: Vec<Row>,
+    rows: Vec<CounterRow>,
     overridden: Option<(&'static str, String)>,
     /// A node knows a counter to reset.
     may_reset: bool,
@@ -41,7 +41,7 @@ struct Found {
     block: String,
 }
 
-struct Row {
+struct CounterRow {
     limit: String,
     counter: String,
     node: String,
@@ -113,7 +113,7 @@ fn shown(
     page(if faults.is_empty() { StatusCode::OK } else { StatusCode::UNPROCESSABLE_ENTITY }, &page_of)
 }
 
-fn found(lang: Lang, question: &Question, entries: &str, answers: &Answers) -> Found {
+fn found(lang: Lang, question: &Question, entries: &str, answers: &Answers) -> KeyCounters {
     let t = Texts::of(lang);
     let known = answers.known();
     let mut rows = Vec::new();
@@ -124,7 +124,14 @@ fn found(lang: Lang, question: &Question, entries: &str, answers: &Answers) -> F
                 let node = answer.node.clone();
                 let note = error.clone();
                 let none = String::new;
-                rows.push(Row { limit: none(), counter: none(), node, tokens: none(), full: none(), note });
+                rows.push(CounterRow {
+                    limit: none(),
+                    counter: none(),
+                    node,
+                    tokens: none(),
+                    full: none(),
+                    note,
+                });
                 continue;
             }
         };
@@ -133,7 +140,7 @@ fn found(lang: Lang, question: &Question, entries: &str, answers: &Answers) -> F
                 Some(ms) => left(lang, i64::try_from(ms).unwrap_or(i64::MAX)),
                 None => t.never.to_owned(),
             };
-            rows.push(Row {
+            rows.push(CounterRow {
                 limit: counter.limit.clone(),
                 counter: counter.key.clone(),
                 node: if counter.local { answer.node.clone() } else { t.all_nodes.to_owned() },
@@ -154,7 +161,14 @@ fn found(lang: Lang, question: &Question, entries: &str, answers: &Answers) -> F
             let counter = counter.key.clone();
             let full = String::new();
             let note = String::new();
-            rows.push(Row { limit, counter, node: t.sum.to_owned(), tokens: sum.to_string(), full, note });
+            rows.push(CounterRow {
+                limit,
+                counter,
+                node: t.sum.to_owned(),
+                tokens: sum.to_string(),
+                full,
+                note,
+            });
         }
     }
     let overridden = known.and_then(|it| it.overridden.as_ref()).map(|it| {
@@ -162,7 +176,7 @@ fn found(lang: Lang, question: &Question, entries: &str, answers: &Answers) -> F
         let span = left(lang, i64::try_from(it.left_ms).unwrap_or(i64::MAX));
         (if it.action == "block" { "bad" } else { "ok" }, format!("{text} · {} {span}", t.left))
     });
-    Found {
+    KeyCounters {
         domain: question.domain.clone(),
         entries: entries.to_owned(),
         rule: known.and_then(|it| it.rule.clone()).unwrap_or_default(),

@@ -19,12 +19,12 @@ struct ListPage {
     d: &'static Texts,
     after: String,
     live: (&'static str, String),
-    rows: Vec<Row>,
+    rows: Vec<NodeRow>,
     command: String,
     may_remove: bool,
 }
 
-struct Row {
+struct NodeRow {
     href: String,
     id: String,
     name: String,
@@ -33,7 +33,7 @@ struct Row {
     labels: Vec<String>,
     /// The number of its apps that are as wanted, and those that are not.
     in_force: String,
-    missing: Vec<Missing>,
+    missing: Vec<AppMismatch>,
     /// The store, and whether it answers.
     store: Option<(String, bool)>,
     software: String,
@@ -43,7 +43,7 @@ struct Row {
 }
 
 /// An app that is not as wanted.
-struct Missing {
+struct AppMismatch {
     class: &'static str,
     text: String,
     why: String,
@@ -122,17 +122,17 @@ pub(super) async fn remove(console: &Console, visit: &Visit) -> Result<Reply, Fa
     Ok(redirect("/nodes"))
 }
 
-fn row(visit: &Visit, who: &Who, node: &NodeState, figures: Option<&Figures>, now_ms: i64) -> Row {
+fn row(visit: &Visit, who: &Who, node: &NodeState, figures: Option<&Figures>, now_ms: i64) -> NodeRow {
     let d = Texts::of(visit.lang);
     let apps: Vec<&NodeApp> = seen(who, node).collect();
     let is_missing = |it: &&&NodeApp| it.acked != it.wanted || it.fault.is_some();
-    let missing = apps.iter().filter(is_missing).map(|it| Missing {
+    let missing = apps.iter().filter(is_missing).map(|it| AppMismatch {
         class: state(d, it).0,
         text: format!("{} {} → {}", it.app, it.acked, it.wanted),
         why: it.fault.clone().unwrap_or_default(),
     });
     let missing: Vec<_> = missing.collect();
-    Row {
+    NodeRow {
         href: href(&node.id),
         id: node.id.clone(),
         name: node.name.clone(),

@@ -7,7 +7,7 @@ use tollgate_control::history::{self, History, HistoryQuery, Scope, TopKey, TopQ
 use tollgate_control::{Health, apps};
 use tollgate_http_kit::Reply;
 
-use super::problem_list::{Line, lines};
+use super::problem_list::{ProblemLine, lines};
 use super::top::{Limited, limited};
 use crate::chart::{Chart, Words, drawable, per_second, percent, rate, spark, tenths};
 use crate::console::Console;
@@ -42,12 +42,12 @@ struct OverviewPage {
     /// The key and how often.
     most: Option<(String, String)>,
     chart: Chart,
-    problems: Vec<Line>,
+    problems: Vec<ProblemLine>,
     top: Vec<Limited>,
     /// Live, unresponsive, lost.
     nodes: (usize, usize, usize),
     /// Change sets that wait, the newest first.
-    changes: Vec<super::changes::Row>,
+    changes: Vec<super::changes::ChangeRow>,
 }
 
 /// A number with a small curve: text, line, area.

@@ -13,7 +13,7 @@ use crate::chart::{self, Chart, Curve, drawn};
 use crate::console::Console;
 use crate::field::Field;
 use crate::frame::{Frame, page};
-use crate::replaying::{Asked, NotReplayed, Trace};
+use crate::replaying::{NotReplayed, ReplayJob, Trace};
 use crate::texts::replay::Texts;
 use crate::texts::{Lang, grouped};
 use crate::web::{Failure, Visit, query_of};
@@ -36,12 +36,12 @@ struct ReplayPage {
     trace: String,
     numbers: Vec<Field>,
     map: String,
-    found: Option<Found>,
+    found: Option<ReplayView>,
     use_href: String,
 }
 
 /// The result of a replay, as the page shows it.
-struct Found {
+struct ReplayView {
     notes: Vec<String>,
     has_change: bool,
     rows: Vec<FoundRow>,
@@ -95,7 +95,7 @@ pub(super) async fn run(console: &Console, visit: &Visit) -> Result<Reply, Failu
     let documents = |table_rule: &TableRule| compile::documents(&rule.app, &[on(table_rule)]);
     let is_same = (table_rule.rate, table_rule.max_permits) == (rule.row.rate, rule.row.max_permits);
     let after = if is_same { None } else { Some(documents(&table_rule)?) };
-    let asked = Asked { trace, map, before: documents(&rule.row)?, after };
+    let asked = ReplayJob { trace, map, before: documents(&rule.row)?, after };
     let replayed = console.replay(asked).await;
     console.must(visit, Role::Editor, &rule.app).await?; // a replay takes its time
     let status = match replayed {
@@ -177,7 +177,7 @@ fn fill(form: &mut ReplayPage, visit: &Visit, faults: &[FieldFault]) {
     form.numbers = numbers.map(|it| entered(it).faulted(visit.lang, faults)).collect();
 }
 
-fn found(visit: &Visit, l: &'static Texts, previewed: &Previewed) -> Found {
+fn found(visit: &Visit, l: &'static Texts, previewed: &Previewed) -> ReplayView {
     let report = &previewed.report;
     let now = report.rules.first();
     let then = report.rules.get(1);
@@ -217,7 +217,7 @@ fn found(visit: &Visit, l: &'static Texts, previewed: &Previewed) -> Found {
     let top = shown.map_or_else(Vec::new, |rule| {
         rule.top_denied.iter().map(|it| (it.key.clone(), count(it.denied))).collect()
     });
-    Found {
+    ReplayView {
         notes,
         has_change: then.is_some(),
         rows,
@@ -251,7 +251,7 @@ fn over_time(visit: &Visit, l: &'static Texts, timeline: &Timeline, has_change: 
         let span = timeline.spans.get(nth).copied().unwrap_or_default();
         let mut cells = vec![count(span.offered), count(span.denied)];
         cells.extend(has_change.then(|| count(span.denied_b)));
-        chart::Row { time: clock(at_ms), at_ms, cells }
+        chart::ChartRow { time: clock(at_ms), at_ms, cells }
     });
     let mut head = vec![l.time, l.offered, l.denied_now];
     head.extend(has_change.then_some(l.denied_then));

@@ -6,7 +6,7 @@ use hyper::StatusCode;
 use tollgate_control::publishing::Intent;
 use tollgate_control::rules::{self, Rule};
 use tollgate_control::table_rule::TableRuleInput;
-use tollgate_control::trials::{self, Step};
+use tollgate_control::trials::{self, TrialStep};
 use tollgate_control::{DocFault, ModelError, Role, table_rule_yaml};
 use tollgate_http_kit::Reply;
 
@@ -163,12 +163,12 @@ async fn trial(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let rate = visit.field("try_rate").to_owned();
     let max_permits = visit.field("try_max_permits").to_owned();
     let step = match visit.field("action") {
-        "start" => Step::Start { rate: rate.clone(), max_permits: max_permits.clone() },
-        "adopt" => Step::Adopt,
-        "end" => Step::End,
+        "start" => TrialStep::Start { rate: rate.clone(), max_permits: max_permits.clone() },
+        "adopt" => TrialStep::Adopt,
+        "end" => TrialStep::End,
         _ => return Err(Failure::Bad("unknown action".to_owned())),
     };
-    let is_start = matches!(step, Step::Start { .. });
+    let is_start = matches!(step, TrialStep::Start { .. });
     let done =
         console.change(visit, move |tx, actor| trials::change(tx, actor, (&app, &key), etag, &step)).await;
     match Outcome::of(done)? {

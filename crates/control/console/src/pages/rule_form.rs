@@ -9,7 +9,7 @@ use tollgate_control::rules::{Past, Rule};
 use tollgate_control::table_rule::TableRuleInput;
 use tollgate_control::trials::{self, Compared};
 use tollgate_control::{
-    ControlError, Document, Fault, FieldFault, Kind, ModelError, NodeState, Role, apps, compile, rules,
+    ControlError, Document, Fault, FieldFault, ModelError, NodeState, Role, RuleKind, apps, compile, rules,
 };
 use tollgate_http_kit::Reply;
 
@@ -190,7 +190,7 @@ pub(super) async fn change(console: &Console, visit: &Visit) -> Result<Reply, Fa
 }
 
 /// Everything that the page of a rule shows besides its form.
-struct Read {
+struct RuleContext {
     rule: Rule,
     now_ms: i64,
     past: Vec<Past>,
@@ -200,12 +200,12 @@ struct Read {
     suggestion: Option<Suggestion>,
 }
 
-async fn read_page(console: &Console, visit: &Visit) -> Result<Read, Failure> {
+async fn read_page(console: &Console, visit: &Visit) -> Result<RuleContext, Failure> {
     let claim = visit.claim()?;
     let app = visit.segment(1);
     let key = visit.segment(3);
     let read = console.control.read_as(&claim, move |tx, actor| {
-        let past = rules::past(tx, actor, &app, Kind::TableRule, &key)?;
+        let past = rules::past(tx, actor, &app, RuleKind::TableRule, &key)?;
         let rule = rules::get(tx, actor, &app, &key)?;
         // Reports of the last ten seconds are not complete.
         let to_ms = (tx.now_ms() - STEP_MS).div_euclid(STEP_MS) * STEP_MS;
@@ -217,7 +217,7 @@ async fn read_page(console: &Console, visit: &Visit) -> Result<Read, Failure> {
             Some(_) => None,
             None => history::suggestion(tx, actor, &app, &key)?,
         };
-        Ok(Read { rule, now_ms: tx.now_ms(), past, lately, compared, suggestion })
+        Ok(RuleContext { rule, now_ms: tx.now_ms(), past, lately, compared, suggestion })
     });
     Ok(read.await?)
 }
@@ -351,10 +351,10 @@ fn show(
     console: &Console,
     visit: &Visit,
     status: StatusCode,
-    read: &Read,
+    read: &RuleContext,
     filled: &Filled<'_>,
 ) -> Result<Reply, Failure> {
-    let Read { rule, lately, .. } = read;
+    let RuleContext { rule, lately, .. } = read;
     let t = visit.lang.texts();
     let may_edit = visit.who()?.may(Role::Editor, &rule.app);
     let title = format!("{} / {}", rule.app, rule.row.key);

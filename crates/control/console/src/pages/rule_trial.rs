@@ -16,7 +16,7 @@ use crate::web::Visit;
 pub(super) struct TrialView {
     pub(super) n: &'static Texts,
     pub(super) as_table: &'static str,
-    pub(super) running: Option<Running>,
+    pub(super) running: Option<TrialResults>,
     /// Why no trial can start now; empty if one can.
     pub(super) why_not: &'static str,
     /// The form that starts one, what its numbers rest on, and whether it is open.
@@ -26,7 +26,7 @@ pub(super) struct TrialView {
 }
 
 /// A trial and what it is compared with.
-pub(super) struct Running {
+pub(super) struct TrialResults {
     pub(super) is_running: bool,
     pub(super) rows: Vec<TrialRow>,
     pub(super) sum: String,
@@ -89,7 +89,7 @@ impl TrialView {
     }
 }
 
-fn running(visit: &Visit, table_rule: &TableRule, found: &Compared) -> Running {
+fn running(visit: &Visit, table_rule: &TableRule, found: &Compared) -> TrialResults {
     let t = visit.lang.texts();
     let n = visit.lang.trial();
     let sum = found.history.sum();
@@ -108,7 +108,7 @@ fn running(visit: &Visit, table_rule: &TableRule, found: &Compared) -> Running {
     ];
     let form = if found.history.step_ms >= 60_000 { "%m-%d %H:%M" } else { "%H:%M:%S" };
     let clock = |at| visit.time_as(at, form);
-    Running {
+    TrialResults {
         is_running: found.is_running,
         rows,
         sum: match offered {

@@ -36,7 +36,7 @@ struct RulesPage {
     sorted: (String, String),
     /// The reader's time zone, for times that a script writes.
     zone: String,
-    rows: Vec<Row>,
+    rows: Vec<RuleRow>,
     total: i64,
     counts: String,
     page: i64,
@@ -46,7 +46,7 @@ struct RulesPage {
 }
 
 /// A rule as the list shows it.
-struct Row {
+struct RuleRow {
     app: String,
     app_href: String,
     key: String,
@@ -103,7 +103,7 @@ pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Fail
         let used = used.get(&(&*rule.app, &*rule.row.key)).copied();
         row(console, visit, rule, used, who.may(Role::Editor, &rule.app))
     });
-    let rows: Vec<Row> = rows.collect();
+    let rows: Vec<RuleRow> = rows.collect();
     let href = |page: i64, sort: &str| {
         let size = size.to_string();
         let page = page.to_string();
@@ -150,13 +150,13 @@ pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Fail
     page(StatusCode::OK, &list)
 }
 
-fn row(console: &Console, visit: &Visit, rule: &Rule, used: Option<i64>, may_edit: bool) -> Row {
+fn row(console: &Console, visit: &Visit, rule: &Rule, used: Option<i64>, may_edit: bool) -> RuleRow {
     let t = visit.lang.texts();
     let table_rule = &rule.row;
     let href = rule_href(&rule.app, &table_rule.key);
     let usage = console.control.nodes().usage(&rule.app, &table_rule.key);
     let width = |tokens: i64| tokens.clamp(0, table_rule.max_permits) * 64 / table_rule.max_permits.max(1);
-    Row {
+    RuleRow {
         app_href: query_of("/rules", &[("app", &rule.app)]),
         app: rule.app.clone(),
         key: table_rule.key.clone(),

@@ -2,7 +2,7 @@
 
 use hyper::StatusCode;
 use tollgate_control::actor::EVERY_APP;
-use tollgate_control::tokens::{self, Kind, Token, TokenInput};
+use tollgate_control::tokens::{self, Token, TokenInput, TokenKind};
 use tollgate_control::{ControlError, FieldFault, Role};
 use tollgate_http_kit::Reply;
 
@@ -115,9 +115,9 @@ fn row(visit: &Visit, token: &Token, now_ms: i64) -> Vec<Cell> {
         cell(&token.name).class("text"),
         cell(format!("{}…", token.prefix)).tag("mono"),
         cell(match token.kind {
-            Kind::Api => a.kind_api,
-            Kind::Node => a.kind_node_short,
-            Kind::Join => a.kind_join_short,
+            TokenKind::Api => a.kind_api,
+            TokenKind::Node => a.kind_node_short,
+            TokenKind::Join => a.kind_join_short,
         }),
         cell(token.owner.as_deref().unwrap_or(a.by_program)),
         cell(roles_text(visit.lang, &token.rights)).class("text"),

@@ -11,7 +11,7 @@ use tollgate_control::change_set::{self, ChangeSet, Query};
 use tollgate_control::changes::{self, ChangeInput, Keep, Look};
 use tollgate_control::publishing::{self, Intent};
 use tollgate_control::rules::may_create;
-use tollgate_control::{Actor, Committed, ControlError, Kind, Role, checks, reviews};
+use tollgate_control::{Actor, Committed, ControlError, Role, RuleKind, checks, reviews};
 use tollgate_db::Tx;
 use tollgate_http_kit::Reply;
 
@@ -20,7 +20,7 @@ use super::etag::{if_match, tagged};
 use super::json::ok;
 use super::ops::{faults_of, input, inputs};
 use crate::console::Console;
-use crate::replaying::{Asked, NotReplayed};
+use crate::replaying::{NotReplayed, ReplayJob};
 use crate::web::{Failure, Visit, unless_stale};
 
 type Done = Result<Committed<ChangeSet>, ControlError>;
@@ -86,7 +86,7 @@ fn comment(visit: &Visit) -> Result<String, Failure> {
     Ok(read::<CommentBody>(visit)?.comment)
 }
 
-fn choices_of(body: ResolveBody) -> Result<Vec<(Kind, String, Keep)>, Failure> {
+fn choices_of(body: ResolveBody) -> Result<Vec<(RuleKind, String, Keep)>, Failure> {
     let read = |ChoiceBody { kind, key, keep }| {
         let kind = kind.as_deref().unwrap_or("car").parse().ok();
         let keep = match &*keep {
@@ -221,7 +221,7 @@ async fn check_ops(console: &Console, visit: &Visit, call: ChangeCall) -> Result
     checked.diff = Some(views::RuleDiff::of_ops(&ops));
     if is_replay && checked.errors.is_empty() {
         let after = (!ops.is_empty()).then(|| preview.documents.clone());
-        let replayed = replay_on(console, Asked { trace, map, before, after }).await;
+        let replayed = replay_on(console, ReplayJob { trace, map, before, after }).await;
         console.must(visit, Role::Editor, &asked_app).await?; // a replay takes its time
         checked.replay = Some(Box::new(replayed?));
     }
@@ -241,7 +241,7 @@ async fn traces(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     Ok(ok(&views::Traces { traces }))
 }
 
-async fn replay_on(console: &Console, asked: Asked) -> Result<tollgate_replay::Previewed, Failure> {
+async fn replay_on(console: &Console, asked: ReplayJob) -> Result<tollgate_replay::Previewed, Failure> {
     let name = asked.trace.clone();
     console.replay(asked).await.map_err(|why| match why {
         NotReplayed::Unknown => ControlError::NotFound { what: "trace", name }.into(),

@@ -7,7 +7,7 @@ use tollgate_control::change_set::ChangeSet;
 use tollgate_control::changes::{ChangeInput, OpInput};
 use tollgate_control::file_rules::{self, StoredFile};
 use tollgate_control::publishing::{self, Intent};
-use tollgate_control::{Content, ControlError, Fault, FieldFault, Kind};
+use tollgate_control::{Content, ControlError, Fault, FieldFault, RuleKind};
 use tollgate_http_kit::Reply;
 
 use super::body::read;
@@ -82,7 +82,7 @@ async fn write(
         }
     }
     let is_there = after.is_some();
-    let op = OpInput { kind: Kind::File, key: key.clone(), base, after };
+    let op = OpInput { kind: RuleKind::File, key: key.clone(), base, after };
     let input = ChangeInput { ops: vec![op], ..ChangeInput::default() };
     let name = app.clone();
     let done = console

@@ -3,7 +3,7 @@
 use tollgate_api::params::OpBody;
 use tollgate_api::views::Fault;
 use tollgate_control::changes::OpInput;
-use tollgate_control::{Content, ControlError, Kind, table_rule_yaml};
+use tollgate_control::{Content, ControlError, RuleKind, table_rule_yaml};
 
 use crate::web::Failure;
 
@@ -11,18 +11,18 @@ use crate::web::Failure;
 pub(super) fn input(op: OpBody) -> Result<OpInput, Failure> {
     let OpBody { op, kind, key, base, rule, yaml, file } = op;
     let kind = kind.as_deref().unwrap_or(if file.is_some() { "file" } else { "car" });
-    let kind: Kind =
+    let kind: RuleKind =
         kind.parse().map_err(|()| Failure::Bad("unknown `kind`: expected car or file".to_owned()))?;
     let bad = |detail: &str| Failure::Bad(detail.to_owned());
     let after = match (&*op, kind, rule, yaml, file) {
         ("delete", _, None, None, None) => None,
-        ("put", Kind::TableRule, Some(rule), None, None) => {
+        ("put", RuleKind::TableRule, Some(rule), None, None) => {
             Some(Content::TableRule(Box::new(rule.input(Some(key.clone()))?.check()?)))
         }
-        ("put", Kind::TableRule, None, Some(yaml), None) => {
+        ("put", RuleKind::TableRule, None, Some(yaml), None) => {
             Some(Content::TableRule(Box::new(table_rule_yaml::read(&yaml)?.check()?)))
         }
-        ("put", Kind::File, None, None, Some(file)) => {
+        ("put", RuleKind::File, None, None, Some(file)) => {
             Some(Content::File(file.input(Some(key.clone())).check()?))
         }
         ("put" | "delete", ..) => {

@@ -1,6 +1,6 @@
 //! Texts of the overview, of the most limited keys and of a rule's history.
 
-use tollgate_control::problems::{Kind, Problem};
+use tollgate_control::problems::{Problem, ProblemKind};
 
 use super::{Lang, grouped};
 use crate::chart::percent;
@@ -149,7 +149,7 @@ impl Lang {
             _ => format!("{text}: {detail}"),
         };
         let (class, zh, en, text) = match kind {
-            Kind::UnresponsiveNode => (
+            ProblemKind::UnresponsiveNode => (
                 "bad",
                 "失联",
                 "unresponsive",
@@ -159,7 +159,7 @@ impl Lang {
                     format!("{node} has not reported since {since}")
                 },
             ),
-            Kind::RejectedVersion => {
+            ProblemKind::RejectedVersion => {
                 let text = if is_zh {
                     format!("{node} 拒绝了 {app} 版本 {value}")
                 } else {
@@ -167,7 +167,7 @@ impl Lang {
                 };
                 ("bad", "被拒绝", "rejected", colon(text))
             }
-            Kind::VersionLag => (
+            ProblemKind::VersionLag => (
                 "warn",
                 "落后",
                 "behind",
@@ -177,7 +177,7 @@ impl Lang {
                     format!("{node} still has version {value} of {app}")
                 },
             ),
-            Kind::DeniedShare => (
+            ProblemKind::DeniedShare => (
                 "warn",
                 "拒绝激增",
                 "denials",
@@ -187,7 +187,7 @@ impl Lang {
                     format!("{app} denies {} of its requests since 5 minutes", percent(*value))
                 },
             ),
-            Kind::Degraded => (
+            ProblemKind::Degraded => (
                 "warn",
                 "降级",
                 "degraded",
@@ -197,7 +197,7 @@ impl Lang {
                     format!("{app} decides {} of its requests without the store", percent(*value))
                 },
             ),
-            Kind::StoreDown => (
+            ProblemKind::StoreDown => (
                 "bad",
                 "存储不可用",
                 "store down",
@@ -207,7 +207,7 @@ impl Lang {
                     format!("{node} cannot use its store {detail}")
                 },
             ),
-            Kind::WithdrawnRollout => (
+            ProblemKind::WithdrawnRollout => (
                 "bad",
                 "已撤回",
                 "withdrawn",
@@ -217,7 +217,7 @@ impl Lang {
                     format!("The rollout of version {value} of {app} was withdrawn at {since}")
                 },
             ),
-            Kind::HaltedRollout => (
+            ProblemKind::HaltedRollout => (
                 "bad",
                 "等待处理",
                 "halted",
@@ -229,7 +229,7 @@ impl Lang {
                     )
                 },
             ),
-            Kind::DiskLow => (
+            ProblemKind::DiskLow => (
                 "bad",
                 "磁盘不足",
                 "disk low",
@@ -239,7 +239,7 @@ impl Lang {
                     format!("The disk of the control plane has {} MB left", grouped(value / 1_000_000))
                 },
             ),
-            Kind::CertificateExpiring => (
+            ProblemKind::CertificateExpiring => (
                 "warn",
                 "证书到期",
                 "certificate",
@@ -249,7 +249,7 @@ impl Lang {
                     format!("The TLS certificate of the control plane expires at {}", time(*value))
                 },
             ),
-            Kind::FrozenApp => (
+            ProblemKind::FrozenApp => (
                 "bad",
                 "已冻结",
                 "frozen",
@@ -266,7 +266,7 @@ impl Lang {
                     }
                 },
             ),
-            Kind::AwaitedNodes => (
+            ProblemKind::AwaitedNodes => (
                 "warn",
                 "等待节点",
                 "waiting",
@@ -276,13 +276,13 @@ impl Lang {
                     format!("Waiting for nodes ({detail} are missing): changes wait for {value} s at most")
                 },
             ),
-            Kind::DatabaseGone => (
+            ProblemKind::DatabaseGone => (
                 "bad",
                 "数据库丢失",
                 "database",
                 colon(if is_zh { "修改被拒绝" } else { "Changes are rejected" }.to_owned()),
             ),
-            Kind::AuditCut => (
+            ProblemKind::AuditCut => (
                 "bad",
                 "审计缺失",
                 "audit",
@@ -294,7 +294,7 @@ impl Lang {
                     )
                 },
             ),
-            Kind::EditedRows => (
+            ProblemKind::EditedRows => (
                 "bad",
                 "数据被改动",
                 "database",
@@ -308,7 +308,7 @@ impl Lang {
                     )
                 },
             ),
-            Kind::ClockSkew => (
+            ProblemKind::ClockSkew => (
                 "warn",
                 "时钟偏差",
                 "clock",
@@ -318,7 +318,7 @@ impl Lang {
                     format!("The clock of {node} is {} ms off", grouped(*value))
                 },
             ),
-            Kind::ClaimedNode => (
+            ProblemKind::ClaimedNode => (
                 "bad",
                 "冒用节点",
                 "claimed",
@@ -328,8 +328,8 @@ impl Lang {
                     format!("{detail} has tried to attach as {node} without its secret, and was rejected")
                 },
             ),
-            Kind::NodeFault => ("warn", "节点故障", "node", colon(node.clone())),
-            Kind::ForgottenCharges => {
+            ProblemKind::NodeFault => ("warn", "节点故障", "node", colon(node.clone())),
+            ProblemKind::ForgottenCharges => {
                 let count = grouped(*value);
                 let text = if is_zh {
                     format!(
@@ -343,7 +343,7 @@ impl Lang {
                 };
                 ("warn", "用量未计入", "uncounted", colon(text))
             }
-            Kind::BadRequests => {
+            ProblemKind::BadRequests => {
                 let count = grouped(*value);
                 let text = if is_zh {
                     format!("{node} 最近 5 分钟有 {count} 个请求未经规则判定")

@@ -43,16 +43,16 @@ const DAY_MS: i64 = 24 * 3_600_000;
 
 /// The purpose of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum TokenKind {
     /// For the API, with the rights that it names.
     Api,
     /// For nodes: it may attach, and nothing else.
     Node,
-    /// As [`Kind::Node`], and it ends: then only nodes that have joined with it may attach with it.
+    /// As [`TokenKind::Node`], and it ends: then only nodes that have joined with it may attach with it.
     Join,
 }
 
-impl Kind {
+impl TokenKind {
     /// Its name in the database and in the API.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -73,7 +73,7 @@ impl Kind {
 pub struct Token {
     /// The id never changes.
     pub id: String,
-    pub kind: Kind,
+    pub kind: TokenKind,
     pub name: String,
     /// Its first characters.
     pub prefix: String,
@@ -101,7 +101,7 @@ impl Token {
     /// Whether nodes attach with it at most because they joined before its end.
     #[must_use]
     pub fn admits_known_nodes_only(&self, now_ms: i64) -> bool {
-        self.kind == Kind::Join && self.revoked_at.is_none() && !self.is_valid(now_ms)
+        self.kind == TokenKind::Join && self.revoked_at.is_none() && !self.is_valid(now_ms)
     }
 
     fn shown(&self) -> Json {
@@ -133,14 +133,14 @@ pub(crate) fn create(
 ) -> Result<Token, ControlError> {
     actor.must_be_logged_in()?;
     let mut faults = FieldFaults::default();
-    let kind = if input.kind.is_empty() { Some(Kind::Api) } else { Kind::named(&input.kind) };
+    let kind = if input.kind.is_empty() { Some(TokenKind::Api) } else { TokenKind::named(&input.kind) };
     let kind = kind.ok_or(Fault::Choice { expected: "api, node, join" });
-    let kind = faults.take("kind", kind, Kind::Api);
+    let kind = faults.take("kind", kind, TokenKind::Api);
     let name = faults.take("name", token_name(&input.name), String::new());
     let rights = faults.take("rights", rights(kind, &input.rights), Vec::new());
     let days = faults.take("days", days(kind, &input.days, settings::get(tx)?.0.token_days), None);
     faults.check()?;
-    if kind != Kind::Api {
+    if kind != TokenKind::Api {
         actor.must(Role::Admin, EVERY_APP)?;
     }
     for (app, role) in &rights {
@@ -202,8 +202,8 @@ fn token_name(text: &str) -> Result<String, Fault> {
     if text.is_empty() { Err(Fault::Required) } else { fields::text(text, 64) }
 }
 
-fn rights(kind: Kind, given: &[(String, String)]) -> Result<Vec<(String, Role)>, Fault> {
-    if kind != Kind::Api {
+fn rights(kind: TokenKind, given: &[(String, String)]) -> Result<Vec<(String, Role)>, Fault> {
+    if kind != TokenKind::Api {
         // A token that could do more than attach would be a token of the API.
         return if given.is_empty() { Ok(Vec::new()) } else { Err(Fault::NodeRights) };
     }
@@ -226,12 +226,12 @@ fn rights(kind: Kind, given: &[(String, String)]) -> Result<Vec<(String, Role)>,
     Ok(rights)
 }
 
-fn days(kind: Kind, text: &str, default: i64) -> Result<Option<i64>, Fault> {
+fn days(kind: TokenKind, text: &str, default: i64) -> Result<Option<i64>, Fault> {
     let text = text.trim();
     let (default, max) = match kind {
-        Kind::Api => (Some(default), MAX_DAYS),
-        Kind::Node => (None, MAX_DAYS),
-        Kind::Join => (Some(1), MAX_JOIN_DAYS),
+        TokenKind::Api => (Some(default), MAX_DAYS),
+        TokenKind::Node => (None, MAX_DAYS),
+        TokenKind::Join => (Some(1), MAX_JOIN_DAYS),
     };
     if text.is_empty() {
         return Ok(default);
@@ -248,7 +248,7 @@ fn named(name: &str, prefix: &str) -> String {
 columns! {
     Token {
         id = "tokens.id",
-        kind => |kind: String| Kind::named(&kind).unwrap_or(Kind::Api),
+        kind => |kind: String| TokenKind::named(&kind).unwrap_or(TokenKind::Api),
         name = "tokens.name",
         prefix,
         owner = "users.name",
@@ -387,7 +387,7 @@ row! {
         pub(crate) sha256: String,
         pub(crate) expires_at: Option<i64>,
         /// Nodes that have joined with it may use it after its end.
-        pub(crate) is_for_joining: bool = "kind" => |kind: String| kind == Kind::Join.name(),
+        pub(crate) is_for_joining: bool = "kind" => |kind: String| kind == TokenKind::Join.name(),
     }
 }
 

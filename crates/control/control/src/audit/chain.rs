@@ -4,7 +4,7 @@ use tollgate_db::{DbError, Tx, query_any, query_int, select};
 use tollgate_model::Role;
 
 use crate::access::actor::{Actor, EVERY_APP};
-use crate::audit::entry::Entry;
+use crate::audit::entry::AuditEntry;
 use crate::error::ControlError;
 
 /// Entries that one step reads.
@@ -68,7 +68,7 @@ impl Walk {
     }
 
     fn read(&mut self, tx: &mut dyn Tx, limit: i64) -> Result<Option<Chain>, ControlError> {
-        let entries = select!(Entry: "FROM audit WHERE seq >= $1 ORDER BY seq LIMIT $2");
+        let entries = select!(AuditEntry: "FROM audit WHERE seq >= $1 ORDER BY seq LIMIT $2");
         let entries = entries.all(tx, &[self.next.into(), limit.into()])?;
         let is_full = entries.len() as i64 == limit;
         for entry in entries {

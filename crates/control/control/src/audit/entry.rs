@@ -5,7 +5,7 @@ use tollgate_model::hash::{digest_of, hex};
 
 /// An entry, as people read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct AuditEntry {
     /// 1, 2, 3 …
     pub seq: i64,
     /// Milliseconds UTC.
@@ -38,7 +38,7 @@ pub struct Entry {
 }
 
 columns! {
-    Entry {
+    AuditEntry {
         seq,
         at,
         actor_kind,
@@ -57,7 +57,7 @@ columns! {
     }
 }
 
-impl Entry {
+impl AuditEntry {
     /// SHA-256 of the hash before and of all fields as one JSON array, so that no field can run into the
     /// next.
     pub(crate) fn computed_hash(&self) -> String {

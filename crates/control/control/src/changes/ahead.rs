@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tollgate_db::Tx;
 use tollgate_model::change_set::ChangeOp;
-use tollgate_model::{App, Compiled, Content, Kind};
+use tollgate_model::{App, Compiled, Content, RuleKind};
 
 use crate::access::actor::Actor;
 use crate::access::settings;
@@ -127,7 +127,7 @@ fn with(tx: &mut dyn Tx, app: &App, ops: &[Op]) -> Result<(Compiled, Vec<String>
     let mut rows = Vec::new();
     let mut files = Vec::new();
     for (rule_id, (is_changed, content)) in rules {
-        if !is_changed && content.kind() == Kind::TableRule {
+        if !is_changed && content.kind() == RuleKind::TableRule {
             unchanged.push(rule_id);
         }
         match content {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use tollgate_db::{Select, Tx, columns, insert, query_int, row, select};
-use tollgate_model::{App, Content, Kind, Role};
+use tollgate_model::{App, Content, Role, RuleKind};
 
 use crate::access::actor::{Actor, EVERY_APP};
 use crate::changes::apps;
@@ -220,7 +220,7 @@ impl OpRow {
     fn op(self, app: &str) -> Result<ChangeOp, ControlError> {
         let content = |text: Option<String>| text.map(|body| Content::read(app, &body)).transpose();
         Ok(ChangeOp {
-            kind: self.kind.parse().unwrap_or(Kind::TableRule),
+            kind: self.kind.parse().unwrap_or(RuleKind::TableRule),
             key: self.key,
             base: self.base,
             before: content(self.before)?,

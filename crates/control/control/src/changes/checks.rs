@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use tollgate_db::Tx;
 use tollgate_model::change_set::ChangeOp;
 use tollgate_model::table_rule::TableRule;
-use tollgate_model::{App, Content, FileRule, Kind, ModelError, Role, buckets, compile};
+use tollgate_model::{App, Content, FileRule, ModelError, Role, RuleKind, buckets, compile};
 use tollgate_rule_files::{Options, RuleFile, parse};
 
 use crate::access::actor::Actor;
@@ -52,8 +52,8 @@ pub fn preview(tx: &mut dyn Tx, actor: &Actor, app: &str, ops: &[ChangeOp]) -> R
     let mut preview = Preview::default();
     for op in ops {
         match (op.kind, &op.after) {
-            (Kind::TableRule, None) => drop(table_rules.remove(&op.key)),
-            (Kind::File, None) => drop(files.remove(&op.key)),
+            (RuleKind::TableRule, None) => drop(table_rules.remove(&op.key)),
+            (RuleKind::File, None) => drop(files.remove(&op.key)),
             (_, Some(Content::TableRule(row))) => drop(table_rules.insert(op.key.clone(), (**row).clone())),
             (_, Some(Content::File(file))) => {
                 if !stored::may_own(tx, &app, &file.domain)? {
@@ -68,7 +68,7 @@ pub fn preview(tx: &mut dyn Tx, actor: &Actor, app: &str, ops: &[ChangeOp]) -> R
     preview.faults.extend(faults(&files));
     let table_rules: Vec<TableRule> = table_rules.into_values().collect();
     let changed: HashSet<&str> =
-        ops.iter().filter(|op| op.kind == Kind::TableRule).map(|op| &*op.key).collect();
+        ops.iter().filter(|op| op.kind == RuleKind::TableRule).map(|op| &*op.key).collect();
     let is_changed = |key: &str| changed.contains(key);
     // Compared when all operations are applied: a change set may change all rows of a bucket.
     preview.faults.extend(buckets::differences(&table_rules, is_changed).into_iter().map(|it| DocFault {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tollgate_db::{Tx, insert, query_int, query_value};
 use tollgate_model::change_set::{ChangeOp, ChangeSet, Conflict, State, content_hash};
-use tollgate_model::{App, Content, FileRule, Kind, Role, compile, fields};
+use tollgate_model::{App, Content, FileRule, Role, RuleKind, compile, fields};
 
 use crate::access::actor::Actor;
 use crate::audit::{self, Note};
@@ -35,7 +35,7 @@ const MAX_COMMENT: usize = 4_000;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpInput {
     /// The kind of the rule.
-    pub kind: Kind,
+    pub kind: RuleKind,
     /// The key of the rule.
     pub key: String,
     /// The etag of what it begins with; `None`: the rule must not exist yet.
@@ -278,7 +278,7 @@ pub fn resolve(
     actor: &Actor,
     id: &str,
     etag: i64,
-    choices: &[(Kind, String, Keep)],
+    choices: &[(RuleKind, String, Keep)],
 ) -> Result<Committed<ChangeSet>, ControlError> {
     let before = own(tx, actor, id, etag)?;
     let app = apps::get(tx, actor, Role::Editor, &before.app)?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tollgate_db::Tx;
 use tollgate_model::change_set::{ChangeOp, ChangeSet, content_hash};
 use tollgate_model::table_rule::TableRule;
-use tollgate_model::{App, Compiled, Content, FileRule, Kind, Role, fields};
+use tollgate_model::{App, Compiled, Content, FileRule, Role, RuleKind, fields};
 
 use crate::access::actor::Actor;
 use crate::access::claim::Claim;
@@ -118,7 +118,7 @@ impl Control {
 fn unchanged_ids(now: &ByName<Stored>, all: &Imported) -> Vec<String> {
     let same = |rule: &Content| {
         let now = now.get(&(rule.kind(), rule.key().to_owned()))?;
-        (now.content == *rule && rule.kind() == Kind::TableRule).then(|| now.rule_id.clone())
+        (now.content == *rule && rule.kind() == RuleKind::TableRule).then(|| now.rule_id.clone())
     };
     all.rules.iter().filter_map(same).collect()
 }
@@ -174,7 +174,7 @@ fn prepare(
     Ok(Some(Ready { ops, sha256, writes, compiled: Compiled::of(documents) }))
 }
 
-fn change(name: &(crate::Kind, String), before: Option<&Stored>, after: Option<Content>) -> ChangeOp {
+fn change(name: &(crate::RuleKind, String), before: Option<&Stored>, after: Option<Content>) -> ChangeOp {
     ChangeOp {
         kind: name.0,
         key: name.1.clone(),

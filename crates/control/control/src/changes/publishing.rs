@@ -5,7 +5,7 @@ use tollgate_db::{Tx, query_int};
 use tollgate_model::audit_sides::{RuleSides, differing};
 use tollgate_model::change_set::{ChangeOp, ChangeSet, State, content_hash};
 use tollgate_model::rollout::Plan;
-use tollgate_model::{App, Compiled, Content, Kind, Role};
+use tollgate_model::{App, Compiled, Content, Role, RuleKind};
 
 use crate::access::actor::{Actor, EVERY_APP};
 use crate::access::users::{self, User};
@@ -17,7 +17,7 @@ use crate::changes::file_rules::MAX_FILES;
 use crate::changes::known::known;
 use crate::changes::staging::Staged;
 use crate::changes::stored::{ByName, Op, Stored};
-use crate::changes::versions::{self, Ahead, Origin};
+use crate::changes::versions::{self, Ahead, VersionOrigin};
 use crate::error::{ControlError, Fault, invalid};
 use crate::ids::new_id;
 use crate::published::{AppDocuments, Committed};
@@ -242,7 +242,7 @@ fn put(
     ops: &[Op],
     ahead: Ahead<'_>,
 ) -> Result<AppDocuments, ControlError> {
-    let origin = Origin { kind: "publish", comment: &change.title, change_id: Some(&change.id) };
+    let origin = VersionOrigin { kind: "publish", comment: &change.title, change_id: Some(&change.id) };
     let documents = versions::publish_as(tx, actor, app, origin, ops, ahead)?;
     let version = app.next();
     tx.execute(
@@ -259,8 +259,8 @@ fn put(
 
 fn within_caps(tx: &mut dyn Tx, app: &App, ops: &[ChangeOp]) -> Result<(), ControlError> {
     for (kind, max, what) in [
-        (Kind::TableRule, MAX_RULES, "rules of an app"),
-        (Kind::File, i64::try_from(MAX_FILES).unwrap_or(i64::MAX), "files of an app"),
+        (RuleKind::TableRule, MAX_RULES, "rules of an app"),
+        (RuleKind::File, i64::try_from(MAX_FILES).unwrap_or(i64::MAX), "files of an app"),
     ] {
         let added = |op: &&ChangeOp| op.kind == kind && op.base.is_none();
         let added = i64::try_from(ops.iter().filter(added).count()).unwrap_or(i64::MAX);
@@ -268,8 +268,8 @@ fn within_caps(tx: &mut dyn Tx, app: &App, ops: &[ChangeOp]) -> Result<(), Contr
             continue;
         }
         let count = match kind {
-            Kind::TableRule => app.rules,
-            Kind::File => {
+            RuleKind::TableRule => app.rules,
+            RuleKind::File => {
                 let files = "SELECT COUNT(*) FROM rule_files WHERE app_id = $1";
                 query_int(tx, files, &[(&app.id).into()])?
             }
@@ -306,12 +306,12 @@ fn note_direct(tx: &mut dyn Tx, actor: &Actor, app: &App, change: &ChangeSet) ->
         return note_published(tx, actor, app, change, &change.ops);
     };
     let action = match (op.kind, &op.before, &op.after) {
-        (Kind::TableRule, None, _) => "rule.create",
-        (Kind::TableRule, _, None) => "rule.delete",
-        (Kind::TableRule, ..) => "rule.update",
-        (Kind::File, None, _) => "file.create",
-        (Kind::File, _, None) => "file.delete",
-        (Kind::File, ..) => "file.update",
+        (RuleKind::TableRule, None, _) => "rule.create",
+        (RuleKind::TableRule, _, None) => "rule.delete",
+        (RuleKind::TableRule, ..) => "rule.update",
+        (RuleKind::File, None, _) => "file.create",
+        (RuleKind::File, _, None) => "file.delete",
+        (RuleKind::File, ..) => "file.update",
     };
     let note = Note {
         action,

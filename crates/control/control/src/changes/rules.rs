@@ -3,7 +3,7 @@
 use tollgate_db::{Select, Tx, Value, columns, query_int, query_values, row, select, sql};
 use tollgate_model::change_set::ChangeSet;
 use tollgate_model::table_rule::{TableRule, TableRuleInput};
-use tollgate_model::{Content, Kind, Role, fields};
+use tollgate_model::{Content, Role, RuleKind, fields};
 
 use crate::access::actor::{Actor, EVERY_APP, Who};
 use crate::changes::apps;
@@ -302,7 +302,7 @@ pub fn propose_delete(
     let app = apps::get(tx, actor, Role::Editor, app)?;
     let before = get(tx, actor, &app.name, key)?;
     must_match(etag, before.etag)?;
-    let op = OpInput { kind: Kind::TableRule, key: key.to_owned(), base: Some(etag), after: None };
+    let op = OpInput { kind: RuleKind::TableRule, key: key.to_owned(), base: Some(etag), after: None };
     propose_one(tx, actor, &app.name, op, intent)
 }
 
@@ -321,7 +321,7 @@ fn propose_one(
 fn put(table_rule: TableRule, base: Option<i64>) -> OpInput {
     let key = table_rule.key.clone();
     let after = Some(Content::TableRule(Box::new(table_rule)));
-    OpInput { kind: Kind::TableRule, key, base, after }
+    OpInput { kind: RuleKind::TableRule, key, base, after }
 }
 
 /// The version that a change set became.
@@ -356,7 +356,7 @@ pub fn past(
     tx: &mut dyn Tx,
     actor: &Actor,
     app: &str,
-    kind: Kind,
+    kind: RuleKind,
     key: &str,
 ) -> Result<Vec<Past>, ControlError> {
     let app = apps::get(tx, actor, Role::Viewer, app)?;

@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 use tokio::sync::OwnedMutexGuard;
 use tollgate_db::{Db, Tx, Value, insert, query_any, row, select};
 use tollgate_model::change_set::ChangeOp;
-use tollgate_model::{App, Kind, Role};
+use tollgate_model::{App, Role, RuleKind};
 
 use crate::access::actor::{Actor, EVERY_APP};
 use crate::changes::apps;
@@ -133,7 +133,7 @@ pub(crate) fn write_some(
     fn part<T>(all: &[T], from: usize, until: usize) -> &[T] {
         all.get(from..until.min(all.len())).unwrap_or_default()
     }
-    for op in part(&wanted.writes, from, until).iter().filter(|op| op.kind() == Kind::TableRule) {
+    for op in part(&wanted.writes, from, until).iter().filter(|op| op.kind() == RuleKind::TableRule) {
         stored::apply(tx, actor, app, app.next(), op)?;
     }
     for rule_id in part(&wanted.unchanged, from, until) {

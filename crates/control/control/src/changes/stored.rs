@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use tollgate_db::{Columns, Select, Tx, columns, insert, query_value, query_values, row, select};
 use tollgate_model::hash::sha256;
 use tollgate_model::table_rule::{TableRule, Trial};
-use tollgate_model::{App, Content, FileRule, Kind};
+use tollgate_model::{App, Content, FileRule, RuleKind};
 
 use crate::access::actor::Actor;
 use crate::error::{ControlError, DocFault};
@@ -19,7 +19,7 @@ pub(crate) enum Op {
     Put(Put),
     Delete {
         rule_id: String,
-        kind: Kind,
+        kind: RuleKind,
         key: String,
     },
 }
@@ -68,7 +68,7 @@ impl Op {
         matches!(self, Self::Put(_))
     }
 
-    pub(crate) const fn kind(&self) -> Kind {
+    pub(crate) const fn kind(&self) -> RuleKind {
         match self {
             Self::Put(Put { content, .. }) => content.kind(),
             Self::Delete { kind, .. } => *kind,
@@ -117,7 +117,7 @@ pub(crate) struct Stored {
 const MAX_WRITTEN: usize = 20;
 
 /// By kind and key.
-pub(crate) type ByName<T> = BTreeMap<(Kind, String), T>;
+pub(crate) type ByName<T> = BTreeMap<(RuleKind, String), T>;
 
 /// Applies `op` as part of `version` of `app`.
 pub(crate) fn apply(
@@ -132,11 +132,11 @@ pub(crate) fn apply(
         Op::Delete { rule_id, kind, key } => {
             close(tx, app, version, rule_id)?;
             match kind {
-                Kind::TableRule => tx.execute(
+                RuleKind::TableRule => tx.execute(
                     "DELETE FROM car WHERE rule_id = $1 AND edition = $2",
                     &[rule_id.into(), (&app.edition).into()],
                 )?,
-                Kind::File => {
+                RuleKind::File => {
                     tx.execute(
                         "DELETE FROM domains WHERE domain = $1 AND app_id = $2",
                         &[key.into(), (&app.id).into()],
@@ -332,15 +332,15 @@ pub(crate) fn files(tx: &mut dyn Tx, app_id: &str) -> Result<Vec<FileRule>, Cont
 pub(crate) fn current(
     tx: &mut dyn Tx,
     app: &App,
-    kind: Kind,
+    kind: RuleKind,
     key: &str,
 ) -> Result<Option<Stored>, ControlError> {
     let row = match kind {
-        Kind::TableRule => {
+        RuleKind::TableRule => {
             select!(StoredRow: FROM_TABLE, "WHERE car.app_id = $1 AND car.edition = $2 AND car.key = $3")
                 .first(tx, &[(&app.id).into(), (&app.edition).into(), key.into()])?
         }
-        Kind::File => {
+        RuleKind::File => {
             select!(StoredRow: FROM_FILES, "WHERE rule_files.app_id = $1 AND rule_files.domain = $2")
                 .first(tx, &[(&app.id).into(), key.into()])?
         }
@@ -392,7 +392,7 @@ impl Written {
         &mut self,
         tx: &mut dyn Tx,
         app: &App,
-        (kind, key): (Kind, &str),
+        (kind, key): (RuleKind, &str),
         from_version: i64,
     ) -> Result<Option<Content>, ControlError> {
         let body = query_value::<String>(

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use tollgate_db::Tx;
 use tollgate_model::change_set::{ChangeOp, ChangeSet};
 use tollgate_model::table_rule_yaml::{self, quoted};
-use tollgate_model::{App, Content, FileRule, Kind, Role, fields};
+use tollgate_model::{App, Content, FileRule, Role, RuleKind, fields};
 use tollgate_rule_files::{YamlKind, YamlValue, read_large_yaml};
 
 use crate::access::actor::Actor;
@@ -77,12 +77,12 @@ pub fn write(all: &Imported) -> String {
             }
         }
     };
-    let of = |kind: Kind| {
+    let of = |kind: RuleKind| {
         let mut rules: Vec<&Content> = all.rules.iter().filter(|it| it.kind() == kind).collect();
         rules.sort_by_key(|it| it.key());
         rules
     };
-    section("car", of(Kind::TableRule).into_iter().map(Content::yaml).collect());
+    section("car", of(RuleKind::TableRule).into_iter().map(Content::yaml).collect());
     let file = |it: &Content| match it {
         Content::File(FileRule { domain, text, description, state }) => format!(
             "domain: {}\nstate: {state}\ndescription: {}\ntext: {}\n",
@@ -92,7 +92,7 @@ pub fn write(all: &Imported) -> String {
         ),
         Content::TableRule(_) => String::new(),
     };
-    section("files", of(Kind::File).into_iter().map(file).collect());
+    section("files", of(RuleKind::File).into_iter().map(file).collect());
     yaml
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::json;
 use tollgate_db::{Tx, columns, insert, query_int, query_value, row, select};
 use tollgate_model::audit_sides::{RuleSides, differing};
-use tollgate_model::{App, Compiled, Content, Kind, Role, fields};
+use tollgate_model::{App, Compiled, Content, Role, RuleKind, fields};
 
 use crate::access::actor::Actor;
 use crate::audit::{self, Note};
@@ -48,7 +48,7 @@ pub struct Version {
 /// A rule that differs between two versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleDiff {
-    pub kind: Kind,
+    pub kind: RuleKind,
     pub key: String,
     /// The earlier content; `None`: the rule did not exist.
     pub before: Option<Content>,
@@ -72,12 +72,12 @@ pub(crate) fn publish(
     comment: &str,
     ops: &[Op],
 ) -> Result<AppDocuments, ControlError> {
-    publish_as(tx, actor, app, Origin { kind, comment, change_id: None }, ops, Ahead::default())
+    publish_as(tx, actor, app, VersionOrigin { kind, comment, change_id: None }, ops, Ahead::default())
 }
 
 /// Why there is a version.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Origin<'a> {
+pub(crate) struct VersionOrigin<'a> {
     /// `publish`, `rollback` and others.
     pub(crate) kind: &'a str,
     pub(crate) comment: &'a str,
@@ -98,7 +98,7 @@ pub(crate) fn publish_as(
     tx: &mut dyn Tx,
     actor: &Actor,
     app: &App,
-    Origin { kind, comment, change_id }: Origin<'_>,
+    VersionOrigin { kind, comment, change_id }: VersionOrigin<'_>,
     ops: &[Op],
     ahead: Ahead<'_>,
 ) -> Result<AppDocuments, ControlError> {
@@ -113,7 +113,7 @@ pub(crate) fn publish_as(
     let app = app_then.as_ref().unwrap_or(app);
     let version = app.next();
     let now = tx.now_ms();
-    for op in ops.iter().filter(|op| ahead.staged.is_none() || op.kind() == Kind::File) {
+    for op in ops.iter().filter(|op| ahead.staged.is_none() || op.kind() == RuleKind::File) {
         stored::apply(tx, actor, app, version, op)?;
     }
     if let Some(staged) = ahead.staged {
@@ -185,13 +185,13 @@ pub fn documents(
 
 pub(crate) fn read_documents(app: &str, kept: &str) -> Result<Vec<Document>, ControlError> {
     #[derive(serde::Deserialize)]
-    struct Kept {
+    struct StoredDocument {
         domain: String,
         yaml: String,
     }
-    let kept: Vec<Kept> = serde_json::from_str(kept)
+    let kept: Vec<StoredDocument> = serde_json::from_str(kept)
         .map_err(|error| ControlError::Document { app: app.to_owned(), reason: error.to_string() })?;
-    Ok(kept.into_iter().map(|Kept { domain, yaml }| Document::new(domain, yaml)).collect())
+    Ok(kept.into_iter().map(|StoredDocument { domain, yaml }| Document::new(domain, yaml)).collect())
 }
 
 /// The documents of the newest version of every app. For the program itself.

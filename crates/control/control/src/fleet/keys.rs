@@ -80,7 +80,7 @@ pub struct Known {
 
 /// The answer of one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct NodeAnswer {
     /// The node's name.
     pub node: String,
     /// The state of the key, or why there is no answer.
@@ -91,7 +91,7 @@ pub struct Answer {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answers {
     /// One where all nodes share the counters.
-    pub nodes: Vec<Answer>,
+    pub nodes: Vec<NodeAnswer>,
     /// Nodes that are live.
     pub live: usize,
     /// Each node counts by itself.
@@ -320,7 +320,7 @@ impl Control {
                 let is_local = known.as_ref().is_ok_and(|it| it.limits.iter().any(|it| it.local));
                 if is_local || !of.nodes.iter().any(|it| it.known.is_ok()) {
                     of.is_local |= is_local;
-                    of.nodes.push(Answer { node: node.clone(), known });
+                    of.nodes.push(NodeAnswer { node: node.clone(), known });
                 }
             }
         }
@@ -384,7 +384,7 @@ impl Answers {
         for (node, answer) in asked {
             let known =
                 answer.and_then(|text| serde_json::from_str(&text).map_err(|error| error.to_string()));
-            self.nodes.push(Answer { node, known });
+            self.nodes.push(NodeAnswer { node, known });
         }
     }
 }

@@ -29,7 +29,7 @@ const KEPT_MS: i64 = 30 * 24 * 3_600_000;
 const MOST: i64 = 10_000;
 
 /// The stored state of each node, and when its last sign was written.
-type Kept = BTreeMap<String, (NodeState, i64)>;
+type StoredStates = BTreeMap<String, (NodeState, i64)>;
 
 impl Control {
     /// The nodes that have attached and were not removed, without what they hold. To be asked before
@@ -45,7 +45,7 @@ impl Control {
     pub async fn keep_nodes(&self) {
         let mut ticks = tokio::time::interval(EVERY);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let mut kept: Option<Kept> = None;
+        let mut kept: Option<StoredStates> = None;
         let mut is_failing = false;
         loop {
             ticks.tick().await;
@@ -68,7 +68,7 @@ impl Control {
     }
 
     /// Writes what has changed since `kept`, which is read first if it is not known.
-    async fn write_nodes(&self, kept: &mut Option<Kept>) -> Result<(), ControlError> {
+    async fn write_nodes(&self, kept: &mut Option<StoredStates>) -> Result<(), ControlError> {
         let before = match kept.take() {
             Some(kept) => kept,
             None => self.read(all).await?.into_iter().map(|it| (it.id.clone(), (it, 0))).collect(),
@@ -87,11 +87,11 @@ impl Control {
             return Ok(());
         }
         let source = self.nodes_shared();
-        let work = move |tx: &mut dyn Tx| -> Result<Kept, ControlError> {
+        let work = move |tx: &mut dyn Tx| -> Result<StoredStates, ControlError> {
             let now_ms = tx.now_ms();
             // Asked for here, so that none is written again that was removed meanwhile.
             let nodes = proven(&*source);
-            let mut after = Kept::new();
+            let mut after = StoredStates::new();
             for node in nodes {
                 let known = before.get(&node.id);
                 let is_written = known.is_some_and(|(known, at)| {

@@ -16,7 +16,7 @@ const LONGEST: usize = 64;
 
 /// A kind of rejected requests; empty texts for all that have no name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
+struct RejectionKind {
     surface: String,
     status: String,
     reason: String,
@@ -35,7 +35,7 @@ struct Minute {
     /// When it began, in ms UTC.
     at_ms: i64,
     decided: u64,
-    rejected: BTreeMap<Key, u64>,
+    rejected: BTreeMap<RejectionKind, u64>,
     /// By domain and rule.
     forgotten: BTreeMap<(String, String), u64>,
 }
@@ -70,7 +70,7 @@ impl Recent {
     /// Decisions, and what was rejected, the most frequent kind first.
     pub(crate) fn sums(&self) -> (u64, Vec<RejectedRequests>) {
         let mut decided = 0_u64;
-        let mut sums = BTreeMap::<&Key, u64>::new();
+        let mut sums = BTreeMap::<&RejectionKind, u64>::new();
         for minute in &self.minutes {
             decided = decided.saturating_add(minute.decided);
             for (key, count) in &minute.rejected {
@@ -78,7 +78,7 @@ impl Recent {
                 *sum = sum.saturating_add(*count);
             }
         }
-        let rejected = |(key, count): (&Key, u64)| RejectedRequests {
+        let rejected = |(key, count): (&RejectionKind, u64)| RejectedRequests {
             surface: key.surface.clone(),
             status: key.status.clone(),
             reason: key.reason.clone(),
@@ -122,9 +122,9 @@ impl Minute {
 
     fn reject(&mut self, key: [&String; 3], count: u64) {
         let [surface, status, reason] = key.map(|text| text[..text.floor_char_boundary(LONGEST)].to_owned());
-        let key = Key { surface, status, reason };
+        let key = RejectionKind { surface, status, reason };
         let is_room = self.rejected.len() < MOST - 1 || self.rejected.contains_key(&key);
-        let key = if is_room { key } else { Key::default() };
+        let key = if is_room { key } else { RejectionKind::default() };
         let sum = self.rejected.entry(key).or_default();
         *sum = sum.saturating_add(count);
     }

@@ -33,10 +33,10 @@ pub enum IngestError {
 
 /// Reports that wait to be written.
 #[derive(Debug, Default)]
-pub struct Ingest(Mutex<State>);
+pub struct Ingest(Mutex<IngestState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct IngestState {
     waiting: VecDeque<Waiting>,
     /// Failures since the last group that was written.
     failures: u32,

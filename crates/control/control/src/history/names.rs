@@ -28,10 +28,10 @@ impl Names {
 
 /// The names of what is published, read again as far as it has changed.
 #[derive(Debug, Default)]
-pub(crate) struct KnownNames(Mutex<State>);
+pub(crate) struct KnownNames(Mutex<NamesCache>);
 
 #[derive(Debug, Default)]
-struct State {
+struct NamesCache {
     of: Option<Arc<Published>>,
     names: Arc<Names>,
     /// By the digest of a document.
@@ -71,7 +71,7 @@ impl KnownNames {
         }
         let names = Arc::new(names);
         let of = Some(Arc::clone(published));
-        *self.0.lock() = State { of, names: Arc::clone(&names), documents };
+        *self.0.lock() = NamesCache { of, names: Arc::clone(&names), documents };
         names
     }
 }

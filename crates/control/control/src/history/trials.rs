@@ -5,7 +5,7 @@ use tollgate_db::Tx;
 use tollgate_model::change_set::ChangeSet;
 use tollgate_model::compile::path_of;
 use tollgate_model::table_rule::{TableRule, TableRuleInput, Trial};
-use tollgate_model::{Content, Kind};
+use tollgate_model::{Content, RuleKind};
 
 use crate::access::actor::Actor;
 use crate::changes::publishing::Intent;
@@ -19,7 +19,7 @@ const REPORT_MS: i64 = 5_000;
 
 /// A step of a trial.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum TrialStep {
     /// Numbers are tried; in place of others, if there are any.
     Start {
         /// The rate, as entered.
@@ -56,12 +56,12 @@ pub fn change(
     actor: &Actor,
     (app, key): (&str, &str),
     etag: i64,
-    step: &Step,
+    step: &TrialStep,
 ) -> Result<Committed<Option<ChangeSet>>, ControlError> {
     let before = rules::get(tx, actor, app, key)?.row;
     let mut input = before.to_input();
     match step {
-        Step::Start { rate, max_permits } => {
+        TrialStep::Start { rate, max_permits } => {
             for (field, text) in [("trial_rate", rate), ("trial_max_permits", max_permits)] {
                 if text.trim().is_empty() {
                     return Err(invalid(field, Fault::Required));
@@ -69,8 +69,8 @@ pub fn change(
             }
             (input.trial_rate, input.trial_max_permits) = (rate.clone(), max_permits.clone());
         }
-        Step::Adopt => input = adopted(input, &before)?,
-        Step::End => (input.trial_rate, input.trial_max_permits) = (String::new(), String::new()),
+        TrialStep::Adopt => input = adopted(input, &before)?,
+        TrialStep::End => (input.trial_rate, input.trial_max_permits) = (String::new(), String::new()),
     }
     rules::propose_update(tx, actor, app, etag, &input, Intent::Publish)
 }
@@ -100,7 +100,7 @@ pub fn compared(
 ) -> Result<Option<Compared>, ControlError> {
     let row = rules::get(tx, actor, app, key)?.row;
     let Some(trial) = row.trial else { return Ok(None) };
-    let past = rules::past(tx, actor, app, Kind::TableRule, key)?;
+    let past = rules::past(tx, actor, app, RuleKind::TableRule, key)?;
     let since_ms = since(&past, &row);
     let step_ms = Resolution::TenSeconds.ms();
     let to_ms = (tx.now_ms() - step_ms).div_euclid(step_ms) * step_ms;

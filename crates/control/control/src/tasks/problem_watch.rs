@@ -9,7 +9,7 @@ use crate::control::Control;
 use crate::error::ControlError;
 use crate::fleet::frozen;
 use crate::tasks::events::Topic;
-use crate::tasks::problems::{Kind, Problem, find, metrics, state};
+use crate::tasks::problems::{Problem, ProblemKind, find, metrics, state};
 
 impl Control {
     /// The problems of now that the sender of the claim may see.
@@ -41,7 +41,7 @@ impl Control {
         state.lost = self.audit_lost();
         let found = find(&state);
         let before = self.live().found(found.clone());
-        let is_gone = |found: &[Problem]| found.iter().any(|it| it.kind == Kind::DatabaseGone);
+        let is_gone = |found: &[Problem]| found.iter().any(|it| it.kind == ProblemKind::DatabaseGone);
         match (&state.gone, is_gone(&before)) {
             (Some(error), false) => tracing::error!("{error}"),
             (None, true) => tracing::info!("the database is back; changes are made again"),

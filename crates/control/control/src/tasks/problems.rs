@@ -44,7 +44,7 @@ const MOST: usize = 100;
 
 /// The kind of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum ProblemKind {
     /// A node sends no reports.
     UnresponsiveNode,
     /// A node rejected a version, or crashed while applying it.
@@ -87,7 +87,7 @@ pub enum Kind {
     BadRequests,
 }
 
-impl Kind {
+impl ProblemKind {
     pub const ALL: [Self; 20] = [
         Self::UnresponsiveNode,
         Self::RejectedVersion,
@@ -142,7 +142,7 @@ impl Kind {
 /// Something that is wrong now.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
-    pub kind: Kind,
+    pub kind: ProblemKind,
     /// The app that it concerns; empty if it concerns all.
     pub app: String,
     /// The id of the node that has it; empty if it is of no single node.
@@ -159,7 +159,7 @@ pub struct Problem {
 
 /// The state that problems are computed from.
 #[derive(Clone, Debug, Default)]
-pub struct State {
+pub struct ProblemInputs {
     /// Now, in ms UTC.
     pub now_ms: i64,
     /// Every known node.
@@ -190,9 +190,9 @@ pub struct State {
     pub surroundings: Surroundings,
 }
 
-/// Everything that is wrong in `state`, in the order of [`Kind`].
+/// Everything that is wrong in `state`, in the order of [`ProblemKind`].
 #[must_use]
-pub fn find(state: &State) -> Vec<Problem> {
+pub fn find(state: &ProblemInputs) -> Vec<Problem> {
     let mut found = Vec::new();
     for node in &state.nodes {
         of_node(state, node, &mut found);
@@ -203,36 +203,37 @@ pub fn find(state: &State) -> Vec<Problem> {
             && now.offered().min(before.offered()) >= LEAST_DECISIONS
             && share - usual >= JUMP
         {
-            found.push(of_app(Kind::DeniedShare, share));
+            found.push(of_app(ProblemKind::DeniedShare, share));
         }
         if let Some(share) = now.degraded_share().filter(|share| *share >= DEGRADED) {
-            found.push(of_app(Kind::Degraded, share));
+            found.push(of_app(ProblemKind::Degraded, share));
         }
     }
     for (app, held) in &state.frozen {
-        found.push(Problem { app: app.clone(), value: *held, ..of(Kind::FrozenApp) });
+        found.push(Problem { app: app.clone(), value: *held, ..of(ProblemKind::FrozenApp) });
     }
     if let Some(Awaited { missing, of, left_ms }) = state.awaited {
         let value = (left_ms + 999) / 1_000;
         let detail = format!("{missing}/{of}");
-        found.push(Problem { value, detail, ..self::of(Kind::AwaitedNodes) });
+        found.push(Problem { value, detail, ..self::of(ProblemKind::AwaitedNodes) });
     }
     if let Some(detail) = &state.gone {
-        found.push(Problem { detail: detail.clone(), ..of(Kind::DatabaseGone) });
+        found.push(Problem { detail: detail.clone(), ..of(ProblemKind::DatabaseGone) });
     }
     if let Some(lost) = &state.lost {
         let detail = match lost.found < lost.seq {
             true => format!("{} – {}", lost.found.saturating_add(1), lost.seq),
             false => format!("> {}", lost.found), // changes without an entry of their own
         };
-        found.push(Problem { value: lost.seq, detail, ..of(Kind::AuditCut) });
+        found.push(Problem { value: lost.seq, detail, ..of(ProblemKind::AuditCut) });
     }
     if let Some(EditedRows { rows, detail, since_ms }) = &state.edited {
         let since_ms = Some(*since_ms);
         let detail = detail.clone();
-        found.push(Problem { value: *rows, since_ms, detail, ..of(Kind::EditedRows) });
+        found.push(Problem { value: *rows, since_ms, detail, ..of(ProblemKind::EditedRows) });
     }
-    let rollouts = [(Kind::WithdrawnRollout, &state.withdrawn), (Kind::HaltedRollout, &state.halted)];
+    let rollouts =
+        [(ProblemKind::WithdrawnRollout, &state.withdrawn), (ProblemKind::HaltedRollout, &state.halted)];
     for (kind, of_kind) in rollouts {
         for FailedRollout { app, version, at_ms } in of_kind {
             let app = app.clone();
@@ -244,12 +245,12 @@ pub fn find(state: &State) -> Vec<Problem> {
         && (!state.surroundings.has_room() || free < size / 20)
     {
         let value = i64::try_from(free).unwrap_or(i64::MAX);
-        found.push(Problem { value, ..of(Kind::DiskLow) });
+        found.push(Problem { value, ..of(ProblemKind::DiskLow) });
     }
     if let Some(ends) = state.surroundings.certificate_ends_ms
         && ends - state.now_ms < CERTIFICATE_MS
     {
-        found.push(Problem { value: ends, ..of(Kind::CertificateExpiring) });
+        found.push(Problem { value: ends, ..of(ProblemKind::CertificateExpiring) });
     }
     found.sort();
     let mut left = BTreeMap::new();
@@ -261,7 +262,7 @@ pub fn find(state: &State) -> Vec<Problem> {
     found
 }
 
-fn of_node(state: &State, node: &NodeState, found: &mut Vec<Problem>) {
+fn of_node(state: &ProblemInputs, node: &NodeState, found: &mut Vec<Problem>) {
     let silent_ms = state.now_ms.saturating_sub(node.last_seen_ms);
     if silent_ms > FORGOTTEN_MS {
         return;
@@ -272,12 +273,12 @@ fn of_node(state: &State, node: &NodeState, found: &mut Vec<Problem>) {
     {
         let since_ms = Some(*at_ms);
         let detail = address.clone();
-        found.push(Problem { since_ms, detail, ..of_node(Kind::ClaimedNode) });
+        found.push(Problem { since_ms, detail, ..of_node(ProblemKind::ClaimedNode) });
     }
     if !node.is_live(state.now_ms) {
         let since_ms = Some(node.last_seen_ms);
         // Its last report may be wrong by now.
-        return found.push(Problem { since_ms, ..of_node(Kind::UnresponsiveNode) });
+        return found.push(Problem { since_ms, ..of_node(ProblemKind::UnresponsiveNode) });
     }
     for app in &node.apps {
         let made_ms = state.versions.get(&app.app).copied();
@@ -289,23 +290,23 @@ fn of_node(state: &State, node: &NodeState, found: &mut Vec<Problem>) {
             ..of_node(kind)
         };
         if app.is_ahead {
-            found.push(of_app(Kind::FrozenApp, app.acked));
+            found.push(of_app(ProblemKind::FrozenApp, app.acked));
         } else if app.fault.is_some() {
-            found.push(of_app(Kind::RejectedVersion, app.wanted));
+            found.push(of_app(ProblemKind::RejectedVersion, app.wanted));
         } else if app.acked < app.wanted && made_ms.is_some_and(|made| state.now_ms - made > LAG_MS) {
-            found.push(of_app(Kind::VersionLag, app.acked));
+            found.push(of_app(ProblemKind::VersionLag, app.acked));
         }
     }
     if node.skew_ms.saturating_abs() > SKEW_MS {
-        found.push(Problem { value: node.skew_ms, ..of_node(Kind::ClockSkew) });
+        found.push(Problem { value: node.skew_ms, ..of_node(ProblemKind::ClockSkew) });
     }
     let Some(figures) = state.figures.get(&node.id) else { return };
     if let Some((store, false)) = &figures.store {
-        found.push(Problem { detail: store.clone(), ..of_node(Kind::StoreDown) });
+        found.push(Problem { detail: store.clone(), ..of_node(ProblemKind::StoreDown) });
     }
     for fault in [&figures.state_error, &figures.rules_error] {
         if !fault.is_empty() {
-            found.push(Problem { detail: fault.clone(), ..of_node(Kind::NodeFault) });
+            found.push(Problem { detail: fault.clone(), ..of_node(ProblemKind::NodeFault) });
         }
     }
     if !figures.forgotten.is_empty() {
@@ -314,7 +315,7 @@ fn of_node(state: &State, node: &NodeState, found: &mut Vec<Problem>) {
         let named: Vec<_> = named.map(|it| format!("{}: {}", it.domain, it.rule)).collect();
         let value = i64::try_from(sum).unwrap_or(i64::MAX);
         let detail = named.join(", ");
-        found.push(Problem { value, detail, ..of_node(Kind::ForgottenCharges) });
+        found.push(Problem { value, detail, ..of_node(ProblemKind::ForgottenCharges) });
     }
     let rejected = figures.rejected.iter().fold(0_u64, |sum, it| sum.saturating_add(it.count));
     if rejected >= LEAST_REJECTED && rejected > figures.decided.saturating_add(rejected) / REJECTED_OF {
@@ -322,11 +323,11 @@ fn of_node(state: &State, node: &NodeState, found: &mut Vec<Problem>) {
         let named: Vec<_> = named.map(|it| format!("{} {} ({})", it.surface, it.status, it.reason)).collect();
         let value = i64::try_from(rejected).unwrap_or(i64::MAX);
         let detail = named.join(", ");
-        found.push(Problem { value, detail, ..of_node(Kind::BadRequests) });
+        found.push(Problem { value, detail, ..of_node(ProblemKind::BadRequests) });
     }
 }
 
-fn of(kind: Kind) -> Problem {
+fn of(kind: ProblemKind) -> Problem {
     let app = String::new();
     let node = String::new();
     let node_name = String::new();

@@ -140,8 +140,8 @@ impl Shop {
         entries.into_iter().map(|it| it.action).filter(|it| it.starts_with("rollout.")).collect()
     }
 
-    async fn rollout_problems(&self) -> Vec<problems::Kind> {
-        use problems::Kind::{HaltedRollout, VersionLag, WithdrawnRollout};
+    async fn rollout_problems(&self) -> Vec<problems::ProblemKind> {
+        use problems::ProblemKind::{HaltedRollout, VersionLag, WithdrawnRollout};
         let of_rollouts = [WithdrawnRollout, HaltedRollout, VersionLag];
         let found = self.problems(&Claim::program("tollgate")).await.expect("problems");
         found.into_iter().map(|it| it.kind).filter(|it| of_rollouts.contains(it)).collect()

@@ -4,8 +4,8 @@ use tollgate_control::app_settings::AppInput;
 use tollgate_control::rollout::{Ask, State};
 use tollgate_control::table_rule::TableRuleInput;
 use tollgate_control::{
-    Actor, Control, ControlError, Kind, OldNodes, Who, apps, changes, problems, publishing, rollouts, rules,
-    versions,
+    Actor, Control, ControlError, OldNodes, RuleKind, Who, apps, changes, problems, publishing, rollouts,
+    rules, versions,
 };
 use tollgate_db::Tx;
 use tollgate_harness::rules::{change_of, limit, plan, publish, put, put_file, removal};
@@ -74,7 +74,7 @@ async fn each_step_and_the_end_give_nodes_their_thirty_seconds_before_they_lag()
     lacks(&shop, 30_000);
     assert_eq!(shop.rollout_problems().await, []);
     lacks(&shop, 1);
-    assert_eq!(shop.rollout_problems().await, [problems::Kind::VersionLag]);
+    assert_eq!(shop.rollout_problems().await, [problems::ProblemKind::VersionLag]);
     for _ in 0..8 {
         if shop.state().await.is_open() {
             shop.wait(10_000).await;
@@ -84,7 +84,7 @@ async fn each_step_and_the_end_give_nodes_their_thirty_seconds_before_they_lag()
     lacks(&shop, 0); // it was away, and returns
     assert_eq!(shop.rollout_problems().await, []);
     lacks(&shop, 30_001);
-    assert_eq!(shop.rollout_problems().await, [problems::Kind::VersionLag]);
+    assert_eq!(shop.rollout_problems().await, [problems::ProblemKind::VersionLag]);
 }
 
 #[tokio::test]
@@ -134,7 +134,7 @@ async fn file(
 ) -> Result<(), ControlError> {
     let op = match text {
         Some(text) => put_file("other", base, text)?,
-        None => removal(Kind::File, "other", base.expect("a version")),
+        None => removal(RuleKind::File, "other", base.expect("a version")),
     };
     publish(control, app, &[op]).await
 }

@@ -32,7 +32,7 @@ async fn a_candidate_that_denies_too_much_is_withdrawn_by_a_new_version_for_all(
     shop.take();
     let rate = shop.read(|tx| rules::get(tx, &Actor::system(), "shop", "a")).await.expect("a rule");
     assert_eq!(rate.row.rate, 1, "with the content of before");
-    assert_eq!(shop.rollout_problems().await, [problems::Kind::WithdrawnRollout]);
+    assert_eq!(shop.rollout_problems().await, [problems::ProblemKind::WithdrawnRollout]);
     let versions = shop.read(|tx| versions::list(tx, &Actor::system(), "shop", 10)).await;
     assert_eq!(versions.expect("versions")[0].kind, "withdraw");
     assert_eq!(shop.actions().await, ["rollout.start", "rollout.step", "rollout.withdraw"]);
@@ -84,7 +84,7 @@ async fn a_candidate_that_a_node_rejects_is_withdrawn_or_halts() {
             assert_eq!((rollout.progress.state, shop.with(3).len()), (State::Withdrawn, 2));
         } else {
             assert_eq!((rollout.progress.state, shop.with(2)), (State::Halted, vec![chosen]));
-            assert_eq!(shop.rollout_problems().await, [problems::Kind::HaltedRollout]);
+            assert_eq!(shop.rollout_problems().await, [problems::ProblemKind::HaltedRollout]);
             shop.ask(user("bob", Role::Approver, "shop"), Ask::Withdraw("bad".into()))
                 .await
                 .expect("withdrawn");

@@ -69,7 +69,7 @@ pub(crate) struct TokenBucket {
     /// Permits that an unseen key lacks of a full bucket.
     lacking: u64,
     /// A take of one permit, unless the bucket [is large](Self::is_large).
-    one: Ask,
+    one: ScaledCost,
     /// Units in a second.
     per_second: u64,
     /// No take makes a word that expires later than this many nanoseconds from now: the span of the bucket,
@@ -85,7 +85,7 @@ pub(crate) struct TokenBucket {
 
 /// A cost within the capacity, converted to units and ns.
 #[derive(Clone, Copy, Debug)]
-struct Ask {
+struct ScaledCost {
     units: u64,
     /// The same in nanoseconds, rounded up.
     nanos: u64,
@@ -97,7 +97,7 @@ struct Ask {
     highest: u64,
 }
 
-impl Ask {
+impl ScaledCost {
     #[inline]
     fn of(permits: u64, units: &Units, full: u64, bucket_span: u64) -> Self {
         let asked = permits * units.interval();
@@ -156,7 +156,7 @@ impl TokenBucket {
             bucket_span,
             burst,
             lacking: burst - initial,
-            one: Ask::of(1, &units, full, bucket_span.max(units.interval())),
+            one: ScaledCost::of(1, &units, full, bucket_span.max(units.interval())),
             per_second: units.per_second(),
             horizon_ns: units.nanos_in_any(units.of_any(most)).saturating_add(6 * NANOS_PER_SECOND),
             words_of,
@@ -245,7 +245,7 @@ impl TokenBucket {
 
     /// Admits the cost, with the units that are then owed, or denies it.
     #[inline(always)]
-    fn decide(&self, debt: u64, ask: Ask) -> Result<(u64, Decision), Decision> {
+    fn decide(&self, debt: u64, ask: ScaledCost) -> Result<(u64, Decision), Decision> {
         if debt > ask.highest {
             let remaining = self.remaining(debt);
             let reset_ns = self.units.nanos_in(debt);
@@ -258,8 +258,8 @@ impl TokenBucket {
 
     /// Converts a cost within the capacity.
     #[inline]
-    fn ask(&self, cost: Cost) -> Ask {
-        Ask::of(cost.permits(), &self.units, self.full, self.bucket_span)
+    fn ask(&self, cost: Cost) -> ScaledCost {
+        ScaledCost::of(cost.permits(), &self.units, self.full, self.bucket_span)
     }
 
     /// The debt of any word at `now`.

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use tollgate_core::{Align, Cost};
 
 use crate::any::{self, Plain, Visit};
-use crate::oracle::{Answer, Oracle};
+use crate::oracle::{ExpectedDecision, Oracle};
 
 fn decides_as_the_oracle(plain: &Plain, visits: &[Visit], start: u64) -> Result<(), TestCaseError> {
     let quota = plain.quota();
@@ -12,7 +12,7 @@ fn decides_as_the_oracle(plain: &Plain, visits: &[Visit], start: u64) -> Result<
     let mut state = quota.fresh();
     for (now, cost) in any::times(plain, visits, start) {
         let decision = quota.take(&mut state, Cost(cost), any::at(now));
-        let ours = Answer { admitted: decision.is_admitted(), remaining: decision.remaining() };
+        let ours = ExpectedDecision { admitted: decision.is_admitted(), remaining: decision.remaining() };
         prop_assert_eq!(ours, oracle.take(now, cost), "at {} cost {}: {:?}", now, cost, decision);
     }
     Ok(())

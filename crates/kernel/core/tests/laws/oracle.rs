@@ -6,7 +6,7 @@ use crate::any::Plain;
 
 /// The expected decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Answer {
+pub(crate) struct ExpectedDecision {
     pub(crate) admitted: bool,
     pub(crate) remaining: u64,
 }
@@ -33,7 +33,7 @@ impl Oracle {
         Self { plain: plain.clone(), history: Vec::new(), begun: None }
     }
 
-    pub(crate) fn take(&mut self, now_ns: u64, cost: u64) -> Answer {
+    pub(crate) fn take(&mut self, now_ns: u64, cost: u64) -> ExpectedDecision {
         let now = i128::from(now_ns);
         let cost = i128::from(cost);
         let limit = i128::from(self.plain.limit);
@@ -59,7 +59,7 @@ impl Oracle {
             self.begun.get_or_insert(now);
         }
         let remaining = if admitted { left_after } else { left };
-        Answer { admitted, remaining: u64::try_from(remaining.max(0)).expect("small") }
+        ExpectedDecision { admitted, remaining: u64::try_from(remaining.max(0)).expect("small") }
     }
 
     /// Counts all of `cost`; admitted if a permit was left before.

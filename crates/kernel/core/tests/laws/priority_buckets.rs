@@ -43,9 +43,9 @@ fn parent() -> impl Strategy<Value = Parent> {
 }
 
 /// A request: the time since the previous one, in parts of the period (also back), its class, and its cost.
-type Ask = (f64, usize, u64);
+type ClassRequest = (f64, usize, u64);
 
-fn asks() -> impl Strategy<Value = Vec<Ask>> {
+fn asks() -> impl Strategy<Value = Vec<ClassRequest>> {
     let gap = prop_oneof![
         4 => Just(0.0), 4 => 0.0..0.2, 2 => 0.0..1.5, 1 => Just(1.0), 1 => 0.0..9.0, 1 => -1.0..0.0,
     ];
@@ -56,10 +56,10 @@ fn asks() -> impl Strategy<Value = Vec<Ask>> {
 }
 
 /// The requests at their instants, by a clock that may step back.
-fn times(parent: &Parent, asks: &[Ask], start: u64) -> Vec<(u64, usize, u64)> {
+fn times(parent: &Parent, asks: &[ClassRequest], start: u64) -> Vec<(u64, usize, u64)> {
     let mut now = start;
     let classes = parent.weights.len();
-    let at = |&(gap, class, cost): &Ask| {
+    let at = |&(gap, class, cost): &ClassRequest| {
         now = now.saturating_add_signed((gap * parent.period_ns as f64).round() as i64).max(start);
         (now, class % classes, cost)
     };
@@ -68,7 +68,7 @@ fn times(parent: &Parent, asks: &[Ask], start: u64) -> Vec<(u64, usize, u64)> {
 
 /// A bucket that remembers nothing but its level, in exact parts of a permit.
 #[derive(Clone)]
-struct Bucket {
+struct ExactBucket {
     level: i128,
     full: i128,
     per_ns: i128,
@@ -76,7 +76,7 @@ struct Bucket {
     last: u64,
 }
 
-impl Bucket {
+impl ExactBucket {
     fn new(burst: u64, weight: u64, parent: &Parent, start: u64) -> Self {
         let permit = i128::from(parent.period_ns) * i128::from(parent.sum());
         let full = i128::from(burst) * permit;
@@ -196,7 +196,7 @@ proptest! {
     ) {
         let quotas = parent.classes();
         let mut state = quotas[0].fresh();
-        let mut whole = Bucket::new(parent.burst, parent.sum(), &parent, start);
+        let mut whole = ExactBucket::new(parent.burst, parent.sum(), &parent, start);
         for (now, class, cost) in times(&parent, &asks, start) {
             let is_admitted = quotas[class].take(&mut state, Cost(cost), at(now)).is_admitted();
             if is_admitted && cost > 0 {
@@ -216,10 +216,10 @@ proptest! {
         let quotas = parent.classes();
         let mut state = quotas[0].fresh();
         let weight = |class: usize| u64::from(parent.weights[class]);
-        let own = |class: usize| Bucket::new(quotas[class].burst(), weight(class), &parent, start);
+        let own = |class: usize| ExactBucket::new(quotas[class].burst(), weight(class), &parent, start);
         // One bucket pays the admissions of the class, and one lives alone.
-        let mut paying: Vec<Bucket> = (0..quotas.len()).map(own).collect();
-        let mut alone: Vec<Bucket> = (0..quotas.len()).map(own).collect();
+        let mut paying: Vec<ExactBucket> = (0..quotas.len()).map(own).collect();
+        let mut alone: Vec<ExactBucket> = (0..quotas.len()).map(own).collect();
         let mut got = vec![0; quotas.len()];
         let mut got_alone = vec![0; quotas.len()];
         let mut largest = 1;

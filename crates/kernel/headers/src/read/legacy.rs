@@ -33,11 +33,11 @@ pub(super) fn read(fields: &HeaderMap, now: Timestamp) -> Option<Reading> {
     })
 }
 
-type Limit = (Option<u64>, Option<std::time::Duration>, Option<String>);
+type LegacyLimit = (Option<u64>, Option<std::time::Duration>, Option<String>);
 
 /// `10`, or with policies `10, 10;w=1;name="short", 100;w=60`; the policy of the first number gives window
 /// and name.
-fn limit(text: &str) -> Option<Limit> {
+fn limit(text: &str) -> Option<LegacyLimit> {
     let members = list(text)?;
     let (first, policies) = members.split_first()?;
     let limit = first.value.integer()?;

@@ -3,7 +3,7 @@
 use tollgate_core::{Cost, Timestamp};
 use tollgate_lease::{Mistake, Op, Verdict, merge};
 
-use super::{Asked, Caller, Event, Host, World};
+use super::{CentralTake, Host, SimEvent, WaitingCaller, World};
 use crate::checker::Broken;
 use crate::plan::{Phase, Sharing};
 
@@ -12,7 +12,7 @@ impl World<'_> {
         let Phase { every_ns, until_ns, gaps, .. } = self.plan.phases[phase];
         let next = self.now + gaps.draw(every_ns, &mut self.rng);
         if next < until_ns {
-            self.at(next, Event::Take { phase });
+            self.at(next, SimEvent::Take { phase });
         }
     }
 
@@ -40,15 +40,15 @@ impl World<'_> {
     }
 
     /// A caller that arrives now.
-    pub(super) fn caller(&mut self, cost: u64) -> Caller {
+    pub(super) fn caller(&mut self, cost: u64) -> WaitingCaller {
         self.numbers += 1;
-        Caller { number: self.numbers, cost, by: self.now + self.plan.patience_ns() }
+        WaitingCaller { number: self.numbers, cost, by: self.now + self.plan.patience_ns() }
     }
 
-    fn wait(&mut self, host: usize, caller: Caller, is_new: bool) {
+    fn wait(&mut self, host: usize, caller: WaitingCaller, is_new: bool) {
         if is_new {
             let life = self.hosts[host].life;
-            self.at(caller.by, Event::Deadline { host, life, caller: caller.number });
+            self.at(caller.by, SimEvent::Deadline { host, life, caller: caller.number });
         }
     }
 
@@ -72,7 +72,7 @@ impl World<'_> {
     }
 
     /// One caller's take; `is_new`: not one that has waited.
-    pub(super) fn take(&mut self, host: usize, caller: Caller, is_new: bool) -> Result<bool, Broken> {
+    pub(super) fn take(&mut self, host: usize, caller: WaitingCaller, is_new: bool) -> Result<bool, Broken> {
         let cost = caller.cost;
         // A paused host could not answer sooner.
         if self.now > caller.by && self.hosts[host].paused_until < caller.by {
@@ -173,7 +173,7 @@ impl World<'_> {
         let most = self.rng.pick(&[tau_ns / 8, tau_ns, 3 * tau_ns]);
         let at = self.now + self.rng.range(0, most);
         let life = self.hosts[host].life;
-        self.at(at, Event::GiveBack { host, life, cost });
+        self.at(at, SimEvent::GiveBack { host, life, cost });
     }
 
     /// To the lease that it was taken from, where that can take it back; else to the ledger.
@@ -214,7 +214,7 @@ impl World<'_> {
                     self.out.centrals += 1;
                     let now = self.mono(host);
                     let number = self.send(host, Op::Take { cost, times });
-                    self.hosts[host].asked.push(Asked { number, at: now, callers });
+                    self.hosts[host].asked.push(CentralTake { number, at: now, callers });
                     if self.mistakes.has(Mistake::OneCostATrip) {
                         break;
                     }
@@ -229,7 +229,7 @@ impl World<'_> {
             if self.hosts[host].wake_at <= self.now || due < self.hosts[host].wake_at {
                 self.hosts[host].wake_at = due;
                 let life = self.hosts[host].life;
-                self.at(due, Event::Wake { host, life });
+                self.at(due, SimEvent::Wake { host, life });
             }
         }
         // Callers wait for a request in flight only.

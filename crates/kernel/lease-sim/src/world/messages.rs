@@ -3,7 +3,7 @@
 use tollgate_core::Timestamp;
 use tollgate_lease::{LeaseRequest, LedgerCall, LedgerReply, Mono, Op, Verdict};
 
-use super::{Asked, COOLING_NS, Caller, Event, Host, Message, Rule, World};
+use super::{COOLING_NS, CentralTake, Host, HostQuota, Message, SimEvent, WaitingCaller, World};
 use crate::checker::Broken;
 
 impl World<'_> {
@@ -28,18 +28,18 @@ impl World<'_> {
         self.numbers += 1;
         let there = self.wall(host).as_nanos().saturating_add_signed(self.hosts[host].skew_ns);
         let Host { rule, life, .. } = self.hosts[host];
-        let Rule { terms, quota, .. } = &self.rules[rule];
+        let HostQuota { terms, quota, .. } = &self.rules[rule];
         let window_ends_us = terms.window_ends_us(quota, Timestamp::from_nanos(there));
         let message = Message { number: self.numbers, call: LedgerCall { op, window_ends_us }, rule };
         self.note(|| format!("h{host} sends #{} {op:?}", message.number));
         // A message that must not come twice uses a connection that sends it once.
         let is_repeatable = !matches!(op, Op::GiveBack { .. } | Op::Charge { .. });
         for at in self.deliveries(host, is_repeatable) {
-            self.at(at, Event::ToLedger { host, life, message });
+            self.at(at, SimEvent::ToLedger { host, life, message });
         }
         if matches!(op, Op::Lease(_) | Op::Take { .. }) {
             self.served.called(self.now);
-            self.at(self.now + self.plan.patience_ns(), Event::Patience { host, life, message });
+            self.at(self.now + self.plan.patience_ns(), SimEvent::Patience { host, life, message });
         }
         self.numbers
     }
@@ -109,7 +109,7 @@ impl World<'_> {
         }
         self.book()?;
         for at in self.deliveries(host, true) {
-            self.at(at, Event::ToHost { host, life, message, reply });
+            self.at(at, SimEvent::ToHost { host, life, message, reply });
         }
         Ok(())
     }
@@ -135,7 +135,7 @@ impl World<'_> {
                 return Err(format!("h{host} received #{}, and still waits for it", message.number));
             }
             Op::Take { cost, .. } => {
-                if let Some(Asked { at, callers, .. }) = self.asked(host, message.number) {
+                if let Some(CentralTake { at, callers, .. }) = self.asked(host, message.number) {
                     if self.hosts[host].rule == message.rule {
                         self.hosts[host].node.on_central(&self.rules[message.rule].terms, &reply, at, now);
                     }
@@ -168,7 +168,7 @@ impl World<'_> {
     }
 
     /// A merged take in flight; once, with its reply, or when its time is over.
-    pub(super) fn asked(&mut self, host: usize, number: u64) -> Option<Asked> {
+    pub(super) fn asked(&mut self, host: usize, number: u64) -> Option<CentralTake> {
         let asked = &mut self.hosts[host].asked;
         let at = asked.iter().position(|asked| asked.number == number)?;
         Some(asked.remove(at))
@@ -179,7 +179,7 @@ impl World<'_> {
         &mut self,
         host: usize,
         cost: u64,
-        callers: &[Caller],
+        callers: &[WaitingCaller],
         reply: &LedgerReply,
         rule: usize,
     ) -> Result<(), Broken> {
@@ -224,7 +224,7 @@ impl World<'_> {
                 }
             }
             Op::Take { .. } => {
-                if let Some(Asked { callers, .. }) = self.asked(host, message.number) {
+                if let Some(CentralTake { callers, .. }) = self.asked(host, message.number) {
                     self.hosts[host].cool_until = self.now + COOLING_NS;
                     for caller in callers.iter().filter(|caller| caller.by > 0) {
                         self.served.late(host, self.now);
@@ -265,7 +265,7 @@ impl World<'_> {
         if self.now < self.hosts[host].cool_until {
             let at = self.hosts[host].cool_until;
             let life = self.hosts[host].life;
-            self.at(at, Event::Wake { host, life });
+            self.at(at, SimEvent::Wake { host, life });
             return Ok(());
         }
         let Host { node, rule, .. } = &mut self.hosts[host];

@@ -3,7 +3,7 @@
 use tollgate_core::Cost;
 use tollgate_lease::{LedgerReply, Mono, Op};
 
-use super::{Event, Host, Message, World};
+use super::{Host, Message, SimEvent, World};
 use crate::checker::Broken;
 
 impl World<'_> {
@@ -70,7 +70,7 @@ impl World<'_> {
         let largest = self.rng.pick(&[cost, cost, self.plan.burst, 3 * self.plan.burst]);
         let cost = self.rng.range(1, largest.max(1));
         let life = self.hosts[host].life;
-        self.at(at, Event::Pay { host, life, cost });
+        self.at(at, SimEvent::Pay { host, life, cost });
     }
 
     /// The work is done: all of its cost is counted, here or at the ledger.

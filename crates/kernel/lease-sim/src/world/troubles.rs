@@ -2,7 +2,7 @@
 
 use tollgate_lease::{Ledger, LedgerCall, Op};
 
-use super::{Event, Host, World};
+use super::{Host, SimEvent, World};
 use crate::checker::Broken;
 use crate::plan::Trouble;
 
@@ -40,7 +40,7 @@ impl World<'_> {
         (fresh.share, fresh.degraded, fresh.degraded_lowest) =
             (old.share.clone(), old.degraded, old.degraded_lowest);
         self.hosts[host] = fresh;
-        self.at(self.now + down_ns, Event::Restart { host });
+        self.at(self.now + down_ns, SimEvent::Restart { host });
     }
 
     fn step_ledger(&mut self, by_us: i64, lease_ns: u64) {
@@ -81,7 +81,7 @@ impl World<'_> {
                 self.hosts[host].waiting.clear();
             }
         }
-        self.at(self.now + 2 * self.plan.delay_ns.1, Event::Trouble(Trouble::Siege));
+        self.at(self.now + 2 * self.plan.delay_ns.1, SimEvent::Trouble(Trouble::Siege));
         Ok(())
     }
 
@@ -91,11 +91,11 @@ impl World<'_> {
         let left_us = self.ledger.ends_us.saturating_sub(self.clock_us()).min(self.rules[0].terms.tau_us());
         let over = self.now + (left_us + self.rules[0].terms.tau_us()) * 1_002 + 1_000;
         self.silent_until = self.silent_until.max(over);
-        self.at(self.now + lease_ns, Event::Trouble(Trouble::Dump { takes: self.plan.burst }));
+        self.at(self.now + lease_ns, SimEvent::Trouble(Trouble::Dump { takes: self.plan.burst }));
         for host in 0..self.hosts.len() {
             self.pause(host, lease_ns);
         }
-        self.at(over, Event::Trouble(Trouble::Rush { takes: self.plan.burst }));
+        self.at(over, SimEvent::Trouble(Trouble::Rush { takes: self.plan.burst }));
     }
 
     fn rush(&mut self, takes: u64) -> Result<(), Broken> {
@@ -115,17 +115,17 @@ impl World<'_> {
         let left_us = self.ledger.ends_us.saturating_sub(self.clock_us());
         let early_us = self.plan.delay_ns.1 / 1_000 + 20;
         if left_us > early_us && left_us <= self.rules[0].terms.tau_us() {
-            self.at(self.now + (left_us - early_us) * 1_000, Event::Trouble(Trouble::Edge { host }));
+            self.at(self.now + (left_us - early_us) * 1_000, SimEvent::Trouble(Trouble::Edge { host }));
         } else if left_us > 0 && left_us <= early_us && self.hosts[host].is_up {
             let more = self.hosts[host].node.live(self.mono(host)) + 2;
             self.take_new(host, more)?;
             self.hosts[host].waiting.clear();
             let for_ns = self.plan.tau_ns();
             let paused_at = self.now + 4 * self.plan.delay_ns.1;
-            self.at(paused_at, Event::Trouble(Trouble::Pause { host, for_ns }));
+            self.at(paused_at, SimEvent::Trouble(Trouble::Pause { host, for_ns }));
             let drift = 1_000_000 + self.ledger_drift_ppm;
             let off_ns = (left_us + self.rules[0].terms.tau_us()) as i64 * 1_000_000_000 / drift + 3_000;
-            self.at(self.now + off_ns.cast_unsigned(), Event::Trouble(Trouble::Look));
+            self.at(self.now + off_ns.cast_unsigned(), SimEvent::Trouble(Trouble::Look));
         }
         Ok(())
     }
@@ -170,6 +170,6 @@ impl World<'_> {
     pub(super) fn pause(&mut self, host: usize, for_ns: u64) {
         let until = (self.now + for_ns).max(self.hosts[host].paused_until);
         self.hosts[host].paused_until = until;
-        self.at(until, Event::Resume { host });
+        self.at(until, SimEvent::Resume { host });
     }
 }

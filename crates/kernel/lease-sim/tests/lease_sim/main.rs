@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 use tollgate_lease::Mistake;
 
-use tollgate_lease_sim::{Kind, Outcome, Plan, Trouble, World};
+use tollgate_lease_sim::{Plan, PlanKind, RunOutcome, Trouble, World};
 use tollgate_testkit::seeds::Seeds;
 
 /// Fewest seeds of every check.
@@ -30,16 +30,16 @@ const LEAST: u64 = 2_000;
 /// Seeds in which each known fault must be found.
 const SEEDS: u64 = 10_000;
 
-fn run(plan: &Plan, fault: Option<Mistake>, keeps_trace: bool) -> Outcome {
+fn run(plan: &Plan, fault: Option<Mistake>, keeps_trace: bool) -> RunOutcome {
     World::new(plan, fault.into(), keeps_trace).run()
 }
 
 /// The first of the seeds that breaks a law, with its law; on all cores.
 fn first_broken(
     seeds: &Seeds,
-    kind: Kind,
+    kind: PlanKind,
     fault: Option<Mistake>,
-    seen: &(dyn Fn(&Plan, &Outcome) + Sync),
+    seen: &(dyn Fn(&Plan, &RunOutcome) + Sync),
 ) -> Option<(u64, String)> {
     let found = Mutex::new(None::<(u64, String)>);
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
@@ -67,9 +67,9 @@ fn first_broken(
 }
 
 /// The same run with as little as possible in it that still breaks a law, and its outcome.
-fn shrunk(seed: u64, fault: Option<Mistake>) -> (Plan, Outcome) {
+fn shrunk(seed: u64, fault: Option<Mistake>) -> (Plan, RunOutcome) {
     let mut best = Plan::of(seed);
-    let law = |outcome: &Outcome| outcome.broken.as_ref().and_then(|law| law.get(..3).map(str::to_owned));
+    let law = |outcome: &RunOutcome| outcome.broken.as_ref().and_then(|law| law.get(..3).map(str::to_owned));
     let the_law = law(&run(&best, fault, false));
     for _ in 0..4 {
         let before = format!("{best:?}");
@@ -135,7 +135,7 @@ fn every_law_holds_for_every_seed() {
     let worst = Mutex::new((f64::MAX, 0_u64, 0.0_f64));
     let broken = first_broken(
         &Seeds::for_a_while(LEAST, "TOLLGATE_SIM_SEEDS"),
-        Kind::Usual,
+        PlanKind::Usual,
         None,
         &|plan, outcome| {
             add(0, 1);
@@ -168,8 +168,8 @@ fn every_law_holds_for_every_seed() {
 /// those that a node had not reported when it crashed; and nothing passes while any is owed.
 #[test]
 fn every_law_holds_where_work_is_paid_for_afterwards() {
-    if let Some((seed, law)) = first_broken(&Seeds::exactly(LEAST), Kind::Paid, None, &|_, _| {}) {
-        let outcome = run(&Plan::of_kind(seed, Kind::Paid), None, true);
+    if let Some((seed, law)) = first_broken(&Seeds::exactly(LEAST), PlanKind::Paid, None, &|_, _| {}) {
+        let outcome = run(&Plan::of_kind(seed, PlanKind::Paid), None, true);
         let lines: Vec<_> = outcome.trace.lines().collect();
         let tail = lines[lines.len().saturating_sub(60)..].join("\n");
         panic!("seed {seed}: {law}\n{tail}");
@@ -216,14 +216,14 @@ fn every_known_fault_is_found() {
     let mut missed = Vec::new();
     for fault in faults {
         let kind = match fault {
-            Mistake::SwallowsWhatComesBack => Kind::Windows,
-            Mistake::GivesBackDropped => Kind::Losses,
+            Mistake::SwallowsWhatComesBack => PlanKind::Windows,
+            Mistake::GivesBackDropped => PlanKind::Losses,
             Mistake::ChargesWhatFits
             | Mistake::ForgivesCharges
             | Mistake::ForgetsTheRest
             | Mistake::PaysFromNothing
-            | Mistake::ChecksNothing => Kind::Paid,
-            _ => Kind::Usual,
+            | Mistake::ChecksNothing => PlanKind::Paid,
+            _ => PlanKind::Usual,
         };
         match first_broken(&Seeds::exactly(SEEDS), kind, Some(fault), &|_, _| {}) {
             Some((seed, law)) => println!("{fault:?}: found at seed {seed}: {law}"),
@@ -236,7 +236,7 @@ fn every_known_fault_is_found() {
 #[test]
 fn a_broken_law_is_reported_with_a_short_trace() {
     let (seed, law) =
-        first_broken(&Seeds::exactly(SEEDS), Kind::Usual, Some(Mistake::SettlesTwice), &|_, _| {})
+        first_broken(&Seeds::exactly(SEEDS), PlanKind::Usual, Some(Mistake::SettlesTwice), &|_, _| {})
             .expect("found");
     let report = report(seed, &law, Some(Mistake::SettlesTwice));
     assert!(report.contains("BROKEN") && report.lines().count() < 250, "{report}");

@@ -24,7 +24,7 @@ const PING: Duration = Duration::from_secs(1);
 
 /// End of a call without a reply.
 #[derive(Debug)]
-pub(super) enum Ended {
+pub(super) enum CallEnd {
     /// It never reached the service, or the service says that it has not begun it.
     Unprocessed(String),
     /// The connection broke, or the reply is invalid.
@@ -34,7 +34,7 @@ pub(super) enum Ended {
 }
 
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct Http2Connection {
     send: SendRequest<Bytes>,
     replies: AtomicU64,
     in_flight: AtomicUsize,
@@ -56,7 +56,7 @@ impl Drop for InFlight<'_> {
     }
 }
 
-impl Line {
+impl Http2Connection {
     /// A new connection, which a task drives until the last caller drops it.
     pub(super) async fn connect(connector: &Connector) -> Result<Arc<Self>, String> {
         let io = connector.open().await?;
@@ -92,8 +92,8 @@ impl Line {
         message: Bytes,
         within: Duration,
         sent: impl FnOnce(),
-    ) -> Result<Bytes, Ended> {
-        let head = head(connector, path, within).map_err(|error| Ended::Unprocessed(error.to_string()))?;
+    ) -> Result<Bytes, CallEnd> {
+        let head = head(connector, path, within).map_err(|error| CallEnd::Unprocessed(error.to_string()))?;
         let mut send = self.send.clone().ready().await.map_err(not_sent)?;
         let (response, mut body) = send.send_request(head, false).map_err(not_sent)?;
         let _in_flight = InFlight::new(&self.in_flight);
@@ -103,13 +103,13 @@ impl Line {
         sent();
         body.send_data(message, true).map_err(not_sent)?;
         let reply = read(response).await;
-        self.replies.fetch_add(u64::from(!matches!(reply, Err(Ended::Lost(_)))), Relaxed);
+        self.replies.fetch_add(u64::from(!matches!(reply, Err(CallEnd::Lost(_)))), Relaxed);
         reply
     }
 }
 
 /// Returns when a service that has calls to answer does not answer a ping either.
-async fn silence(line: Weak<Line>, mut pings: Option<PingPong>) {
+async fn silence(line: Weak<Http2Connection>, mut pings: Option<PingPong>) {
     let mut seen = 0;
     loop {
         tokio::time::sleep(PING).await;
@@ -139,11 +139,11 @@ fn head(connector: &Connector, path: &str, within: Duration) -> Result<Request<(
         .body(())
 }
 
-async fn read(response: ResponseFuture) -> Result<Bytes, Ended> {
+async fn read(response: ResponseFuture) -> Result<Bytes, CallEnd> {
     let response = response.await.map_err(ended)?;
     let status = response.status();
     if status != StatusCode::OK {
-        return Err(Ended::Lost(format!("HTTP status {}: not a gRPC service", status.as_u16())));
+        return Err(CallEnd::Lost(format!("HTTP status {}: not a gRPC service", status.as_u16())));
     }
     if let Some(ended) = grpc_status(response.headers()) {
         return Err(ended);
@@ -153,33 +153,33 @@ async fn read(response: ResponseFuture) -> Result<Bytes, Ended> {
     while let Some(chunk) = body.data().await {
         let chunk = chunk.map_err(ended)?;
         if held.len() + chunk.len() > MAX_REPLY {
-            return Err(Ended::Lost(format!("the reply is longer than {MAX_REPLY} bytes")));
+            return Err(CallEnd::Lost(format!("the reply is longer than {MAX_REPLY} bytes")));
         }
         body.flow_control().release_capacity(chunk.len()).map_err(ended)?;
         held.extend_from_slice(&chunk);
     }
     match body.trailers().await.map_err(ended)?.as_ref().and_then(grpc_status) {
-        Some(Ended::Status { code: 0, .. }) => Ok(held.freeze()),
+        Some(CallEnd::Status { code: 0, .. }) => Ok(held.freeze()),
         Some(ended) => Err(ended),
-        None => Err(Ended::Lost("the reply has no status".to_owned())),
+        None => Err(CallEnd::Lost("the reply has no status".to_owned())),
     }
 }
 
-fn grpc_status(headers: &HeaderMap) -> Option<Ended> {
+fn grpc_status(headers: &HeaderMap) -> Option<CallEnd> {
     let code = headers.get("grpc-status")?.to_str().ok().and_then(|code| code.parse().ok());
-    let Some(code) = code else { return Some(Ended::Lost("the reply has an invalid status".to_owned())) };
+    let Some(code) = code else { return Some(CallEnd::Lost("the reply has an invalid status".to_owned())) };
     let message = headers.get("grpc-message").and_then(|message| message.to_str().ok()).unwrap_or_default();
-    Some(Ended::Status { code, message: percent_decode_str(message).decode_utf8_lossy().into_owned() })
+    Some(CallEnd::Status { code, message: percent_decode_str(message).decode_utf8_lossy().into_owned() })
 }
 
-fn not_sent(error: h2::Error) -> Ended {
-    Ended::Unprocessed(error.to_string())
+fn not_sent(error: h2::Error) -> CallEnd {
+    CallEnd::Unprocessed(error.to_string())
 }
 
 /// A service that shuts down, or has no room, reports the calls that it has not begun.
-fn ended(error: h2::Error) -> Ended {
+fn ended(error: h2::Error) -> CallEnd {
     let is_unprocessed = error.is_remote()
         && (error.is_go_away() && error.reason() == Some(Reason::NO_ERROR)
             || error.is_reset() && error.reason() == Some(Reason::REFUSED_STREAM));
-    if is_unprocessed { Ended::Unprocessed(error.to_string()) } else { Ended::Lost(error.to_string()) }
+    if is_unprocessed { CallEnd::Unprocessed(error.to_string()) } else { CallEnd::Lost(error.to_string()) }
 }

@@ -8,7 +8,7 @@ use crate::lease::Offer;
 use crate::question::Question;
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct Entry {
+pub(super) struct EntryMessage {
     #[prost(string, tag = "1")]
     key: String,
     #[prost(string, tag = "2")]
@@ -16,7 +16,7 @@ pub(super) struct Entry {
 }
 
 #[derive(Clone, Copy, PartialEq, prost::Message)]
-pub(super) struct Span {
+pub(super) struct DurationMessage {
     #[prost(int64, tag = "1")]
     seconds: i64,
     #[prost(int32, tag = "2")]
@@ -28,11 +28,11 @@ pub(super) struct CheckRequest {
     #[prost(string, tag = "1")]
     domain: String,
     #[prost(message, repeated, tag = "2")]
-    entries: Vec<Entry>,
+    entries: Vec<EntryMessage>,
     #[prost(uint64, optional, tag = "3")]
     hits: Option<u64>,
     #[prost(message, optional, tag = "4")]
-    max_wait: Option<Span>,
+    max_wait: Option<DurationMessage>,
     #[prost(uint64, optional, tag = "5")]
     consumed: Option<u64>,
 }
@@ -46,9 +46,9 @@ pub(super) struct CheckResponse {
     #[prost(uint64, optional, tag = "3")]
     remaining: Option<u64>,
     #[prost(message, optional, tag = "4")]
-    delay: Option<Span>,
+    delay: Option<DurationMessage>,
     #[prost(message, optional, tag = "5")]
-    retry_after: Option<Span>,
+    retry_after: Option<DurationMessage>,
     #[prost(string, tag = "6")]
     rule: String,
     #[prost(string, tag = "7")]
@@ -64,7 +64,7 @@ pub(super) struct OfferMessage {
     #[prost(uint64, tag = "1")]
     permits: u64,
     #[prost(message, optional, tag = "2")]
-    refill: Option<Span>,
+    refill: Option<DurationMessage>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -72,7 +72,7 @@ pub(crate) struct LeaseRequest {
     #[prost(string, tag = "1")]
     domain: String,
     #[prost(message, repeated, tag = "2")]
-    entries: Vec<Entry>,
+    entries: Vec<EntryMessage>,
     #[prost(uint64, tag = "3")]
     permits: u64,
 }
@@ -82,7 +82,7 @@ pub(super) struct LeaseResponse {
     #[prost(string, tag = "1")]
     pub(super) id: String,
     #[prost(message, optional, tag = "2")]
-    pub(super) refill: Option<Span>,
+    pub(super) refill: Option<DurationMessage>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -118,8 +118,8 @@ impl LeaseRequest {
     }
 }
 
-fn entries(question: &Question<'_>) -> Vec<Entry> {
-    let entry = |&(key, value): &(&str, &str)| Entry { key: key.to_owned(), value: value.to_owned() };
+fn entries(question: &Question<'_>) -> Vec<EntryMessage> {
+    let entry = |&(key, value): &(&str, &str)| EntryMessage { key: key.to_owned(), value: value.to_owned() };
     question.entries.iter().map(entry).collect()
 }
 
@@ -129,7 +129,7 @@ impl From<OfferMessage> for Offer {
     }
 }
 
-impl From<Duration> for Span {
+impl From<Duration> for DurationMessage {
     fn from(span: Duration) -> Self {
         Self {
             seconds: i64::try_from(span.as_secs()).unwrap_or(i64::MAX),
@@ -138,9 +138,9 @@ impl From<Duration> for Span {
     }
 }
 
-impl From<Span> for Duration {
+impl From<DurationMessage> for Duration {
     /// A span below zero becomes zero.
-    fn from(Span { seconds, nanos }: Span) -> Self {
+    fn from(DurationMessage { seconds, nanos }: DurationMessage) -> Self {
         let nanos = u32::try_from(nanos).unwrap_or(0).min(999_999_999);
         Self::new(u64::try_from(seconds).unwrap_or(0), nanos)
     }

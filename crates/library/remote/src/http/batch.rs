@@ -20,7 +20,7 @@ const MAX_REQUEST: usize = 60 << 10;
 
 /// A question that is to be sent.
 #[derive(Debug)]
-pub(crate) struct Ask {
+pub(crate) struct QueuedQuestion {
     /// The request, as JSON.
     pub(crate) json: Vec<u8>,
     pub(crate) claim: Arc<Claim>,
@@ -52,13 +52,13 @@ impl Claim {
 }
 
 #[derive(Deserialize)]
-struct Reply {
+struct BatchReply {
     decisions: Vec<Decision>,
 }
 
 /// Answers questions until there are no callers any more.
-pub(crate) async fn drive(mut asks: mpsc::Receiver<Ask>, connector: Arc<Connector>) {
-    let mut line = Line { connector, sender: None, down: None };
+pub(crate) async fn drive(mut asks: mpsc::Receiver<QueuedQuestion>, connector: Arc<Connector>) {
+    let mut line = BatchConnection { connector, sender: None, down: None };
     let mut batch = Vec::new();
     while asks.recv_many(&mut batch, MAX_BATCH).await > 0 {
         while !batch.is_empty() {
@@ -70,9 +70,9 @@ pub(crate) async fn drive(mut asks: mpsc::Receiver<Ask>, connector: Arc<Connecto
 }
 
 /// Number of these questions that fit into one request, at least one.
-fn fitting(batch: &[Ask]) -> usize {
+fn fitting(batch: &[QueuedQuestion]) -> usize {
     let mut bytes = 0;
-    let fits = |ask: &&Ask| {
+    let fits = |ask: &&QueuedQuestion| {
         bytes += ask.json.len() + 1;
         bytes <= MAX_REQUEST
     };
@@ -80,16 +80,16 @@ fn fitting(batch: &[Ask]) -> usize {
 }
 
 /// The connection for batches, and the pause after one that failed.
-struct Line {
+struct BatchConnection {
     connector: Arc<Connector>,
     sender: Option<Sender>,
     /// End of the pause in which no other is tried, and the error of the last attempt.
     down: Option<(Instant, String)>,
 }
 
-impl Line {
+impl BatchConnection {
     /// Answers all of the batch, and empties it.
-    async fn answer(&mut self, batch: &mut Vec<Ask>) {
+    async fn answer(&mut self, batch: &mut Vec<QueuedQuestion>) {
         let Some(ends) = batch.iter().map(|ask| ask.ends).max() else { return };
         let connected = match timeout_at(ends, self.connect()).await {
             Ok(connected) => connected,
@@ -144,7 +144,11 @@ impl Line {
         Ok(())
     }
 
-    async fn exchange(&mut self, batch: &[Ask], ends: Instant) -> Result<Vec<Answer>, RemoteError> {
+    async fn exchange(
+        &mut self,
+        batch: &[QueuedQuestion],
+        ends: Instant,
+    ) -> Result<Vec<Answer>, RemoteError> {
         let Some(mut sender) = self.sender.take() else {
             return Err(RemoteError::Unreachable { cause: "the connection was lost".to_owned() });
         };
@@ -160,7 +164,7 @@ impl Line {
     }
 }
 
-fn body(batch: &[Ask]) -> Vec<u8> {
+fn body(batch: &[QueuedQuestion]) -> Vec<u8> {
     let mut body = Vec::with_capacity(32 + batch.iter().map(|ask| ask.json.len() + 1).sum::<usize>());
     body.extend_from_slice(b"{\"requests\":[");
     for (index, ask) in batch.iter().enumerate() {
@@ -174,7 +178,7 @@ fn body(batch: &[Ask]) -> Vec<u8> {
 }
 
 fn read(body: &[u8], asked: usize) -> Result<Vec<Answer>, RemoteError> {
-    let reply: Reply =
+    let reply: BatchReply =
         serde_json::from_slice(body).map_err(|error| RemoteError::Lost { cause: error.to_string() })?;
     if reply.decisions.len() != asked {
         return Err(too_few());
@@ -186,7 +190,7 @@ fn too_few() -> RemoteError {
     RemoteError::Lost { cause: "the reply has another number of decisions than were asked for".to_owned() }
 }
 
-fn fail(asks: impl Iterator<Item = Ask>, error: &RemoteError) {
+fn fail(asks: impl Iterator<Item = QueuedQuestion>, error: &RemoteError) {
     for ask in asks {
         drop(ask.answer.send(Err(error.clone())));
     }

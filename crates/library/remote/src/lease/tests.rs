@@ -42,7 +42,7 @@ enum Message {
 }
 
 /// Everything at one instant.
-struct World {
+struct LeaseModel {
     per_second: u64,
     burst: u64,
     began: Instant,
@@ -58,7 +58,7 @@ struct World {
     local: u64,
 }
 
-impl World {
+impl LeaseModel {
     fn new(per_second: u64, burst: u64, clients: usize) -> Self {
         Self {
             per_second,
@@ -155,7 +155,7 @@ impl World {
 
 /// A call: which client, what it costs, the time before it, a message's delay, and what fails.
 #[derive(Clone, Debug)]
-struct Step {
+struct ClientCall {
     client: usize,
     cost: u64,
     before: Duration,
@@ -164,13 +164,13 @@ struct Step {
     dies: bool,
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = ClientCall> {
     // One of a hundred calls is of each of the other clients.
     let client = prop_oneof![98 => Just(0_usize), 1 => Just(1), 1 => Just(2)];
     let cost = prop_oneof![8 => Just(1_u64), 1 => 1..10_u64, 1 => 1..200_u64];
     let before = prop_oneof![90 => 0..1_000_u64, 9 => 0..20_000_u64, 1 => 0..2_000_000_u64];
     (client, cost, before, 0..5_000_u64, prop::bool::weighted(0.05), prop::bool::weighted(0.01)).prop_map(
-        |(client, cost, before, delay, is_lost, dies)| Step {
+        |(client, cost, before, delay, is_lost, dies)| ClientCall {
             client,
             cost,
             before: Duration::from_micros(before),
@@ -191,8 +191,8 @@ proptest! {
         burst in 200..20_000_u64,
         steps in prop::collection::vec(step(), 1..2_000),
     ) {
-        let mut world = World::new(per_second, burst / 2 * 2, 3);
-        for Step { client, cost, before, delay, is_lost, dies } in steps {
+        let mut world = LeaseModel::new(per_second, burst / 2 * 2, 3);
+        for ClientCall { client, cost, before, delay, is_lost, dies } in steps {
             world.pass(before, delay);
             if dies {
                 world.clients[client] = Leases::default();
@@ -204,7 +204,7 @@ proptest! {
 
 #[test]
 fn a_busy_program_answers_most_calls_by_itself_and_one_in_a_hundred_of_another_is_never_denied() {
-    let mut world = World::new(10_000, 10_000, 2);
+    let mut world = LeaseModel::new(10_000, 10_000, 2);
     for call in 0..40_000_u64 {
         world.pass(Duration::from_millis(1), Duration::from_micros(500));
         world.call(usize::from(call % 100 == 0), 1, Duration::from_micros(500), false, true);
@@ -214,7 +214,7 @@ fn a_busy_program_answers_most_calls_by_itself_and_one_in_a_hundred_of_another_i
 
 #[test]
 fn a_program_that_is_slow_or_that_dies_keeps_no_permits_from_the_others() {
-    let mut world = World::new(1_000, 1_000, 2);
+    let mut world = LeaseModel::new(1_000, 1_000, 2);
     let half = Duration::from_micros(500);
     for _ in 0..2_000 {
         world.pass(Duration::from_millis(2), half);

@@ -25,7 +25,7 @@ struct Fake {
 }
 
 /// Calls that arrive over one connection, which a task drives.
-struct Connection {
+struct ServedConnection {
     calls: mpsc::UnboundedReceiver<Call>,
     go_away: mpsc::Sender<()>,
 }
@@ -40,7 +40,7 @@ impl Fake {
         Service::at(&address).expect("an address").deadline(PATIENCE)
     }
 
-    async fn connection(&self) -> Connection {
+    async fn connection(&self) -> ServedConnection {
         let (stream, _) = self.listener.accept().await.expect("a connection");
         let mut h2 = self.builder.handshake::<_, Bytes>(stream).await.expect("HTTP/2");
         let (call, calls) = mpsc::unbounded_channel();
@@ -56,11 +56,11 @@ impl Fake {
                 }
             }
         });
-        Connection { calls, go_away }
+        ServedConnection { calls, go_away }
     }
 }
 
-impl Connection {
+impl ServedConnection {
     /// The next call with a message; one that is reset before has none.
     async fn call(&mut self) -> SendResponse<Bytes> {
         loop {

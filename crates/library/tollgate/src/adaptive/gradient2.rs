@@ -16,12 +16,12 @@ pub fn root_of(limit: u64) -> u64 {
 
 /// Number of calls that may wait behind the service.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Queue {
+enum QueueSize {
     Of(u64),
     Root,
 }
 
-impl Queue {
+impl QueueSize {
     fn at(self, limit: u64) -> u64 {
         match self {
             Self::Of(queue) => queue,
@@ -49,7 +49,7 @@ impl Queue {
 pub struct Gradient2 {
     bounded: Bounded,
     smoothing: f64,
-    queue: Queue,
+    queue: QueueSize,
     tolerance: f64,
     on_overload: f64,
     long: Average,
@@ -61,7 +61,7 @@ impl Default for Gradient2 {
         Self {
             bounded: Bounded::new(20, 20, 200),
             smoothing: 0.2,
-            queue: Queue::Of(4),
+            queue: QueueSize::Of(4),
             tolerance: 1.5,
             on_overload: 1.0,
             long: Average::new(600, WARM_UP),
@@ -76,14 +76,14 @@ impl Gradient2 {
     /// Sets the number of calls that may wait in a queue behind the service: up to 1,000,000,000.
     #[must_use]
     pub const fn queue(mut self, queue: u64) -> Self {
-        self.queue = Queue::Of(queue);
+        self.queue = QueueSize::Of(queue);
         self
     }
 
     /// As many calls may wait in a queue behind the service as the [root](root_of) of the limit.
     #[must_use]
     pub const fn queue_by_root(mut self) -> Self {
-        self.queue = Queue::Root;
+        self.queue = QueueSize::Root;
         self
     }
 

@@ -44,12 +44,12 @@ pub struct Window {
     min_samples: u32,
     min_rtt: Duration,
     percentile: Option<f64>,
-    open: Option<Open>,
+    open: Option<OpenWindow>,
 }
 
 /// Samples of the window so far.
 #[derive(Clone, Debug, PartialEq)]
-struct Open {
+struct OpenWindow {
     since: Timestamp,
     samples: u32,
     in_flight: u64,
@@ -104,7 +104,7 @@ impl Window {
         if !call.is_overload && call.rtt < self.min_rtt {
             return None;
         }
-        let open = self.open.get_or_insert_with(|| Open::at(now));
+        let open = self.open.get_or_insert_with(|| OpenWindow::at(now));
         open.since = open.since.min(now); // a clock that went back would keep it open
         open.add(call, self.percentile.is_some());
         if open.samples < self.min_samples || now.since(open.since) < self.span {
@@ -127,7 +127,7 @@ impl Window {
     }
 }
 
-impl Open {
+impl OpenWindow {
     const fn at(since: Timestamp) -> Self {
         let in_flight = 0;
         let rtt_sum = Duration::ZERO;

@@ -18,14 +18,14 @@ use tollgate_core::Timestamp;
 use super::error::{EnterError, NoSlot};
 use crate::waiting::queue::Ticket;
 use crate::waiting::shared::{Locked, Waiting};
-use crate::waiting::waiter::{Kind, Leaving, Standing, Taken, Waiter};
+use crate::waiting::waiter::{Leaving, Standing, Taken, Waiter, WaiterKind};
 
 /// Parts of the map of rooms, each behind a lock of its own.
 const PARTS: usize = 16;
 
 /// State that all rooms of a limiter share.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct SharedByRooms {
     limit: AtomicU64,
     /// Whether new callers join in front of those that wait.
     pub(crate) last_first: AtomicBool,
@@ -34,7 +34,7 @@ pub(crate) struct Shared {
     pub(crate) waiting: Waiting,
 }
 
-impl Shared {
+impl SharedByRooms {
     pub(crate) fn new(limit: u64) -> Self {
         Self {
             limit: AtomicU64::new(limit),
@@ -72,7 +72,7 @@ impl Shared {
 /// The slots of one key. A limiter without keys has one room.
 #[derive(Debug)]
 pub(crate) struct Room {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<SharedByRooms>,
     key: Box<[u8]>,
     in_use: AtomicU64,
     /// The map that contains it.
@@ -82,7 +82,7 @@ pub(crate) struct Room {
 impl Room {
     /// The room of a limiter without keys.
     pub(crate) fn only(limit: u64) -> Self {
-        let shared = Arc::new(Shared::new(limit));
+        let shared = Arc::new(SharedByRooms::new(limit));
         Self { shared, key: Box::default(), in_use: AtomicU64::new(0), rooms: Weak::new() }
     }
 
@@ -115,7 +115,7 @@ impl Room {
     }
 
     /// Takes `n` free slots, or a place in the line for them.
-    pub(crate) fn enter(self: &Arc<Self>, n: u64) -> Result<Option<Place>, EnterError> {
+    pub(crate) fn enter(self: &Arc<Self>, n: u64) -> Result<Option<SlotWait>, EnterError> {
         if self.try_enter(n).is_ok() {
             return Ok(None);
         }
@@ -131,12 +131,12 @@ impl Room {
         if queue.waiting() >= self.shared.waiting.most() {
             return Err(EnterError::QueueFull { waiting: queue.waiting() });
         }
-        let waiter = Waiter::without_deadline(n, Kind::Slots);
+        let waiter = Waiter::without_deadline(n, WaiterKind::Slots);
         let ticket = match self.shared.last_first.load(Relaxed) {
             true => queue.join_in_front(&self.key, waiter),
             false => queue.join(&self.key, waiter, Timestamp::NEVER),
         };
-        Ok(Some(Place { room: Arc::clone(self), ticket: Some(ticket), n }))
+        Ok(Some(SlotWait { room: Arc::clone(self), ticket: Some(ticket), n }))
     }
 
     /// Gives up `n` slots, to the first in line if there is one.
@@ -178,13 +178,13 @@ impl Drop for Room {
 
 /// A place in the line. Dropped, it is given up, with the slots.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct SlotWait {
     room: Arc<Room>,
     ticket: Option<Ticket>,
     n: u64,
 }
 
-impl Place {
+impl SlotWait {
     /// Whether the caller has its slots; if not, `waker` is woken then.
     pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Result<(), EnterError>> {
         let shared = &self.room.shared;
@@ -195,7 +195,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for SlotWait {
     fn drop(&mut self) {
         let Some(ticket) = self.ticket.take() else { return };
         let mut queue = self.room.shared.waiting.lock();
@@ -209,23 +209,23 @@ impl Drop for Place {
     }
 }
 
-type Part = HashMap<Box<[u8]>, Weak<Room>>;
+type RoomShard = HashMap<Box<[u8]>, Weak<Room>>;
 
 /// The rooms of a keyed limiter that are in use; each is forgotten when its last guard or waiter goes.
 #[derive(Debug)]
 pub(crate) struct Rooms {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<SharedByRooms>,
     hasher: RandomState,
-    parts: [Mutex<Part>; PARTS],
+    parts: [Mutex<RoomShard>; PARTS],
 }
 
 impl Rooms {
     pub(crate) fn new(limit: u64) -> Self {
-        let shared = Arc::new(Shared::new(limit));
+        let shared = Arc::new(SharedByRooms::new(limit));
         Self { shared, hasher: RandomState::new(), parts: Default::default() }
     }
 
-    fn part(&self, key: &[u8]) -> &Mutex<Part> {
+    fn part(&self, key: &[u8]) -> &Mutex<RoomShard> {
         &self.parts[(self.hasher.hash_one(key) % PARTS as u64) as usize]
     }
 

@@ -11,13 +11,13 @@ use tokio::time::timeout;
 use tollgate_core::{Clock, Timestamp};
 
 use super::job::Job;
-use super::shared::Shared;
+use super::shared::ExecutorCore;
 use crate::reservation::Reservation;
 
 /// Time until it asks again for permits that the quota could not promise.
 const RETRY: Duration = Duration::from_secs(1);
 
-pub(super) async fn drive(shared: Arc<Shared>) {
+pub(super) async fn drive(shared: Arc<ExecutorCore>) {
     let _closes = Driven(Arc::clone(&shared));
     let mut turn: Option<Reservation> = None;
     loop {
@@ -48,32 +48,32 @@ pub(super) async fn drive(shared: Arc<Shared>) {
 }
 
 /// Runs the jobs whose turn it is.
-fn leave(shared: &Arc<Shared>, turn: Reservation, now: Timestamp) {
+fn leave(shared: &Arc<ExecutorCore>, turn: Reservation, now: Timestamp) {
     let jobs = shared.take(turn.permits() as usize, now);
     if jobs.is_empty() {
         return; // the permits are given back
     }
     turn.commit(jobs.len() as u64);
     for job in jobs {
-        tokio::spawn(run(job, Running(Arc::clone(shared), None)));
+        tokio::spawn(run(job, RunningJob(Arc::clone(shared), None)));
     }
 }
 
-async fn run(job: Box<dyn Job>, mut running: Running) {
+async fn run(job: Box<dyn Job>, mut running: RunningJob) {
     running.1 = Some(job.run().await);
 }
 
 /// A job that runs, and whether it panicked once that is known.
-struct Running(Arc<Shared>, Option<bool>);
+struct RunningJob(Arc<ExecutorCore>, Option<bool>);
 
-impl Drop for Running {
+impl Drop for RunningJob {
     fn drop(&mut self) {
         self.0.leave(self.1);
     }
 }
 
 /// When the driver ends, with its runtime or with its work, no job waits for it.
-struct Driven(Arc<Shared>);
+struct Driven(Arc<ExecutorCore>);
 
 impl Drop for Driven {
     fn drop(&mut self) {

@@ -17,14 +17,14 @@ pub enum Order {
 }
 
 #[derive(Debug)]
-pub(super) struct Line<J> {
+pub(super) struct JobQueue<J> {
     jobs: VecDeque<(Timestamp, J)>,
     pub(super) order: Order,
     pub(super) capacity: usize,
     pub(super) max_wait: Option<Duration>,
 }
 
-impl<J> Line<J> {
+impl<J> JobQueue<J> {
     pub(super) const fn new(order: Order, capacity: usize, max_wait: Option<Duration>) -> Self {
         Self { jobs: VecDeque::new(), order, capacity, max_wait }
     }

@@ -8,7 +8,7 @@ use tollgate_core::{Clock, Timestamp};
 
 use super::error::{JobError, SubmitError};
 use super::job::Job;
-use super::line::Line;
+use super::line::JobQueue;
 use crate::direct::RateLimiter;
 use crate::tokio_clock::TokioClock;
 
@@ -41,8 +41,8 @@ enum Phase {
     Closed,
 }
 
-pub(super) struct Shared {
-    state: Mutex<State>,
+pub(super) struct ExecutorCore {
+    state: Mutex<ExecutorState>,
     /// For the driver: a job came, a worker is free, or the phase changed.
     pub(super) changed: Notify,
     /// True once no job waits or runs, and none will.
@@ -53,8 +53,8 @@ pub(super) struct Shared {
     workers: usize,
 }
 
-struct State {
-    line: Line<Box<dyn Job>>,
+struct ExecutorState {
+    line: JobQueue<Box<dyn Job>>,
     phase: Phase,
     /// Numbers of jobs except those that wait.
     stats: ExecutorStats,
@@ -79,14 +79,14 @@ pub(super) struct Bounds {
     pub(super) workers: usize,
 }
 
-impl Shared {
+impl ExecutorCore {
     pub(super) fn new(
-        line: Line<Box<dyn Job>>,
+        line: JobQueue<Box<dyn Job>>,
         limiter: RateLimiter<TokioClock>,
         clock: TokioClock,
         bounds: Bounds,
     ) -> Self {
-        let state = State { line, phase: Phase::Open, stats: ExecutorStats::default() };
+        let state = ExecutorState { line, phase: Phase::Open, stats: ExecutorStats::default() };
         let changed = Notify::new();
         let ended = watch::Sender::new(false);
         let Bounds { batch, workers } = bounds;
@@ -186,7 +186,7 @@ impl Shared {
     }
 }
 
-impl State {
+impl ExecutorState {
     fn is_over(&self) -> bool {
         self.phase != Phase::Open && self.line.len() == 0 && self.stats.running == 0
     }

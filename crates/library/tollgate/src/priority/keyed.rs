@@ -8,7 +8,7 @@ use tollgate_clock::MonotonicClock;
 use tollgate_core::{Clock, Decision, QuotaError, Timestamp};
 use tollgate_store_memory::{MemoryConfig, MemoryStats};
 
-use super::Shared;
+use super::PriorityEngine;
 use crate::bounds::Bounds;
 use crate::denied::{Admitted, Denied};
 use crate::direct::RateLimiter;
@@ -36,7 +36,7 @@ use crate::states::Table;
 /// # Ok::<(), tollgate::QuotaError>(())
 /// ```
 pub struct KeyedPriorityLimiter<K: ?Sized, C = MonotonicClock> {
-    shared: Arc<Shared<Table, C>>,
+    shared: Arc<PriorityEngine<Table, C>>,
     key: PhantomData<fn(&K)>,
 }
 
@@ -83,7 +83,7 @@ impl<K: ?Sized, C: Clock> KeyedPriorityLimiter<K, C> {
     /// # Errors
     /// As there.
     pub fn with_memory(quota: Quota, weights: &[u32], clock: C, max_bytes: u64) -> Result<Self, QuotaError> {
-        let shared = Shared::new(quota, weights, Table::new(max_bytes), clock)?;
+        let shared = PriorityEngine::new(quota, weights, Table::new(max_bytes), clock)?;
         Ok(Self { shared: Arc::new(shared), key: PhantomData })
     }
 

@@ -10,7 +10,7 @@ use super::plan::{Newcomer, Planned};
 use super::queue::{Stands, Ticket};
 use super::shared::Locked;
 use super::this_thread;
-use super::waiter::{InLine, Kind, Leaving, Standing, Taken, Waiter};
+use super::waiter::{InLine, Leaving, Standing, Taken, Waiter, WaiterKind};
 use crate::acquire_error::AcquireError;
 use crate::engine::Engine;
 use crate::in_force::{InForce, owes_ahead};
@@ -18,16 +18,16 @@ use crate::states::States;
 
 /// Result of an attempt to take permits for a caller that is ready to wait.
 #[derive(Debug)]
-pub(crate) enum Entry<S: States, C: Clock> {
+pub(crate) enum Admission<S: States, C: Clock> {
     /// The permits were available at once.
     Now(Taken),
     /// A place in the line.
-    Later(Place<S, C>),
+    Later(PlaceInLine<S, C>),
 }
 
 /// A place in a line. Dropped, it is given up, with the permits.
 #[derive(Debug)]
-pub(crate) struct Place<S: States, C: Clock> {
+pub(crate) struct PlaceInLine<S: States, C: Clock> {
     engine: Arc<Engine<S, C>>,
     key: Box<[u8]>,
     ticket: Option<Ticket>,
@@ -50,8 +50,8 @@ impl<S: States, C: Clock> Engine<S, C> {
         key: &[u8],
         n: u64,
         max_wait: Duration,
-        kind: Kind,
-    ) -> Result<Entry<S, C>, AcquireError> {
+        kind: WaiterKind,
+    ) -> Result<Admission<S, C>, AcquireError> {
         let now = self.now();
         if self.waiting.count() == 0 && self.blocked_until(key).is_none_or(|until| until <= now) {
             let (decision, taken) = self.update(key, now, |in_force, state| {
@@ -59,7 +59,7 @@ impl<S: States, C: Clock> Engine<S, C> {
                 (decision, Taken::by(&in_force.quota, &decision, now))
             });
             if decision.is_admitted() {
-                return Ok(Entry::Now(taken));
+                return Ok(Admission::Now(taken));
             }
         }
         let mut queue = self.waiting.lock();
@@ -78,12 +78,12 @@ impl<S: States, C: Clock> Engine<S, C> {
         if !owes_ahead(&in_force.quota) {
             let newcomer = Newcomer { key, n, blocked, max_wait, kind };
             return Ok(match self.plan(&mut queue, &in_force, newcomer, now)? {
-                Planned::Now(taken) => Entry::Now(taken),
+                Planned::Now(taken) => Admission::Now(taken),
                 Planned::Later(turn_at, plan) => {
                     self.watch_lines(); // before anybody finds the line
                     let place = self.join(&mut queue, &in_force, newcomer, now, turn_at);
                     queue.set_plan(key, plan);
-                    Entry::Later(place)
+                    Admission::Later(place)
                 }
             });
         }
@@ -95,10 +95,10 @@ impl<S: States, C: Clock> Engine<S, C> {
         }
         let wait = decision.delay().max(blocked);
         if wait.is_zero() {
-            return Ok(Entry::Now(Taken::by(&in_force.quota, &decision, now)));
+            return Ok(Admission::Now(Taken::by(&in_force.quota, &decision, now)));
         }
         let newcomer = Newcomer { key, n, blocked, max_wait, kind };
-        Ok(Entry::Later(self.join(&mut queue, &in_force, newcomer, now, now + wait)))
+        Ok(Admission::Later(self.join(&mut queue, &in_force, newcomer, now, now + wait)))
     }
 
     /// A place at the end of the line of a key.
@@ -109,7 +109,7 @@ impl<S: States, C: Clock> Engine<S, C> {
         Newcomer { key, n, max_wait, kind, .. }: Newcomer<'_>,
         now: Timestamp,
         turn_at: Timestamp,
-    ) -> Place<S, C> {
+    ) -> PlaceInLine<S, C> {
         let in_line = InLine {
             deadline: kind.deadline(now + max_wait),
             gives_up: kind.deadline(self.waiting.real_time() + max_wait),
@@ -124,7 +124,7 @@ impl<S: States, C: Clock> Engine<S, C> {
         }
         let engine = Arc::clone(self);
         let epoch = self.epochs.of(key);
-        Place { engine, key: key.into(), ticket, joined_at: now, turn_at, cost: n, epoch }
+        PlaceInLine { engine, key: key.into(), ticket, joined_at: now, turn_at, cost: n, epoch }
     }
 
     /// Waits on this thread for `n` permits of `key`, for at most `max_wait`; returns the time that it
@@ -135,9 +135,9 @@ impl<S: States, C: Clock> Engine<S, C> {
         n: u64,
         max_wait: Duration,
     ) -> Result<Duration, AcquireError> {
-        match self.enter(key, n, max_wait, Kind::Thread)? {
-            Entry::Now(_) => Ok(Duration::ZERO),
-            Entry::Later(place) => place.block(),
+        match self.enter(key, n, max_wait, WaiterKind::Thread)? {
+            Admission::Now(_) => Ok(Duration::ZERO),
+            Admission::Later(place) => place.block(),
         }
     }
 
@@ -293,7 +293,7 @@ impl<S: States, C: Clock> Engine<S, C> {
     }
 }
 
-impl<S: States, C: Clock> Place<S, C> {
+impl<S: States, C: Clock> PlaceInLine<S, C> {
     /// Whether the turn has come; if not, `waker` is woken at the turn.
     pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Result<Taken, AcquireError>> {
         let waiter = match self.engine.waiting.poll(&mut self.ticket, waker) {
@@ -381,7 +381,7 @@ impl<S: States, C: Clock> Place<S, C> {
     }
 }
 
-impl<S: States, C: Clock> Drop for Place<S, C> {
+impl<S: States, C: Clock> Drop for PlaceInLine<S, C> {
     fn drop(&mut self) {
         let Some(ticket) = self.ticket.take() else { return };
         let mut queue = self.engine.waiting.lock();

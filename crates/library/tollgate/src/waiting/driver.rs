@@ -14,8 +14,8 @@ use tokio::runtime::Handle;
 use tokio::time::timeout;
 use tollgate_core::{Clock, Timestamp};
 
-use super::acquire::{Entry, Place};
-use super::waiter::{Kind, Leaving};
+use super::acquire::{Admission, PlaceInLine};
+use super::waiter::{Leaving, WaiterKind};
 use crate::acquire_error::AcquireError;
 use crate::engine::Engine;
 use crate::key::KeyBytes;
@@ -26,12 +26,12 @@ use crate::states::States;
 /// Written by hand, since the future of an `async fn` is three times as large.
 pub(crate) struct Acquire<'a, S: States, C: Clock> {
     engine: &'a Arc<Engine<S, C>>,
-    state: State<'a, S, C>,
+    state: AcquireState<'a, S, C>,
 }
 
-enum State<'a, S: States, C: Clock> {
+enum AcquireState<'a, S: States, C: Clock> {
     New { key: KeyBytes<'a>, n: u64, max_wait: Duration },
-    Waiting(Place<S, C>),
+    Waiting(PlaceInLine<S, C>),
     Done,
 }
 
@@ -43,7 +43,7 @@ impl<'a, S: States, C: Clock> Acquire<'a, S, C> {
         n: u64,
         max_wait: Duration,
     ) -> Self {
-        Self { engine, state: State::New { key, n, max_wait } }
+        Self { engine, state: AcquireState::New { key, n, max_wait } }
     }
 }
 
@@ -52,20 +52,20 @@ impl<S: States + 'static, C: Clock + 'static> Future for Acquire<'_, S, C> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        if let State::New { key, n, max_wait } = &this.state {
-            match this.engine.enter(key, *n, *max_wait, Kind::Task) {
-                Ok(Entry::Later(place)) => this.state = State::Waiting(place),
-                Ok(Entry::Now(_)) => {
-                    this.state = State::Done;
+        if let AcquireState::New { key, n, max_wait } = &this.state {
+            match this.engine.enter(key, *n, *max_wait, WaiterKind::Task) {
+                Ok(Admission::Later(place)) => this.state = AcquireState::Waiting(place),
+                Ok(Admission::Now(_)) => {
+                    this.state = AcquireState::Done;
                     return Poll::Ready(Ok(Duration::ZERO));
                 }
                 Err(error) => {
-                    this.state = State::Done;
+                    this.state = AcquireState::Done;
                     return Poll::Ready(Err(error));
                 }
             }
         }
-        let State::Waiting(place) = &mut this.state else { return Poll::Pending };
+        let AcquireState::Waiting(place) = &mut this.state else { return Poll::Pending };
         let joined_at = place.joined_at();
         let result = match place.poll(context.waker()) {
             Poll::Pending => match this.engine.drive() {
@@ -74,7 +74,7 @@ impl<S: States + 'static, C: Clock + 'static> Future for Acquire<'_, S, C> {
             },
             Poll::Ready(result) => result.map(|taken| taken.at.since(joined_at)),
         };
-        this.state = State::Done;
+        this.state = AcquireState::Done;
         Poll::Ready(result)
     }
 }

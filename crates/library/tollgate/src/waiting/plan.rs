@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use tollgate_core::{Algorithm, Clock, Cost, Decision, Quota, RetryAfter, State, Timestamp, nanos};
 
-use super::queue::{First, Plan, Stands};
+use super::queue::{First, LinePlan, Stands};
 use super::shared::Locked;
-use super::waiter::{Kind, Leaving, Taken};
+use super::waiter::{Leaving, Taken, WaiterKind};
 use crate::acquire_error::AcquireError;
 use crate::engine::Engine;
 use crate::in_force::{InForce, owes_ahead};
@@ -38,7 +38,7 @@ enum Turn {
 /// Result of joining a planned line.
 pub(crate) enum Planned {
     Now(Taken),
-    Later(Timestamp, Box<Plan>),
+    Later(Timestamp, Box<LinePlan>),
 }
 
 /// A caller that would join a line.
@@ -49,10 +49,10 @@ pub(crate) struct Newcomer<'a> {
     /// Time for which its key is blocked.
     pub(crate) blocked: Duration,
     pub(crate) max_wait: Duration,
-    pub(crate) kind: Kind,
+    pub(crate) kind: WaiterKind,
 }
 
-impl Plan {
+impl LinePlan {
     /// Plans `cost` permits for the first instant from `from` on at which they are there, if that is not
     /// later than `latest`.
     fn add(&mut self, quota: &Quota, cost: u64, from: Timestamp, latest: Timestamp) -> Turn {
@@ -104,7 +104,7 @@ impl<S: States, C: Clock> Engine<S, C> {
         let from = now + blocked;
         let latest = if has_room { now + max_wait } else { Timestamp::ZERO };
         // A reservation states its turn, so it must not be later than the actual turn.
-        if kind == Kind::Held && has_room && !plan.is_exact {
+        if kind == WaiterKind::Held && has_room && !plan.is_exact {
             plan = self.plan_anew(queue, in_force, key, from, now);
         }
         let mut turn = plan.add(in_force.for_lines(), n, from, latest);
@@ -130,7 +130,7 @@ impl<S: States, C: Clock> Engine<S, C> {
         key: &[u8],
         from: Timestamp,
         now: Timestamp,
-    ) -> Box<Plan> {
+    ) -> Box<LinePlan> {
         let mut plan = self.empty_plan(in_force, key, now);
         for Stands { cost, .. } in queue.line_in_order(key) {
             let _at = plan.add(in_force.for_lines(), cost, from, Timestamp::NEVER);
@@ -139,9 +139,9 @@ impl<S: States, C: Clock> Engine<S, C> {
     }
 
     /// The plan of an empty line.
-    fn empty_plan(&self, in_force: &InForce<S>, key: &[u8], now: Timestamp) -> Box<Plan> {
+    fn empty_plan(&self, in_force: &InForce<S>, key: &[u8], now: Timestamp) -> Box<LinePlan> {
         let state = in_force.get(key);
-        Box::new(Plan { state, at: now, is_exact: true })
+        Box::new(LinePlan { state, at: now, is_exact: true })
     }
 
     /// Serves the first waiter of a planned line if its permits are there by now; otherwise calculates its
@@ -233,7 +233,7 @@ impl<S: States, C: Clock> Engine<S, C> {
     }
 }
 
-impl Kind {
+impl WaiterKind {
     /// The instant at which a waiter of this kind leaves, if it may wait until `deadline`.
     pub(crate) const fn deadline(self, deadline: Timestamp) -> Timestamp {
         match self {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tollgate_core::{State, Timestamp};
 
-use super::waiter::{InLine, Kind, Leaving, Standing, Taken, Waiter};
+use super::waiter::{InLine, Leaving, Standing, Taken, Waiter, WaiterKind};
 
 /// A clock that falls behind real time by more than this was set back: more than a timer is late.
 const LAG: Duration = Duration::from_millis(10);
@@ -21,7 +21,7 @@ const NIL: u32 = u32::MAX;
 
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
-    places: Vec<Place>,
+    places: Vec<WaiterNode>,
     free: Vec<u32>,
     lines: Vec<Line>,
     free_lines: Vec<u32>,
@@ -45,7 +45,7 @@ pub(crate) struct Ticket {
 }
 
 #[derive(Debug)]
-struct Place {
+struct WaiterNode {
     turn: u32,
     line: u32,
     before: u32,
@@ -64,12 +64,12 @@ struct Line {
     permits: u64,
     turn_at: Timestamp,
     /// The plan, if permits are taken only when a turn comes.
-    plan: Option<Box<Plan>>,
+    plan: Option<Box<LinePlan>>,
 }
 
 /// The plan of a line that owes nothing until its turns come: the state after the turns of all its waiters.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub(crate) struct LinePlan {
     pub(crate) state: State,
     /// The latest time of the last turn.
     pub(crate) at: Timestamp,
@@ -163,7 +163,7 @@ impl Queue {
 
     /// A place that counts in the line of `key`, but is not linked to the others yet.
     fn enlist(&mut self, key: &[u8], waiter: Waiter, turn_at: Timestamp) -> Ticket {
-        self.tasks += usize::from(waiter.kind() == Some(Kind::Task));
+        self.tasks += usize::from(waiter.kind() == Some(WaiterKind::Task));
         self.waiting += 1;
         let line_number = self.line_of(key).unwrap_or_else(|| self.open(key, turn_at));
         let line = &mut self.lines[line_number as usize];
@@ -175,13 +175,18 @@ impl Queue {
                     // Grows by an eighth: doubling would leave half of the room unused.
                     self.places.reserve_exact(self.places.len() / 8 + 16);
                 }
-                self.places.push(Place { turn: 0, line: NIL, before: NIL, behind: NIL, waiter: None });
+                self.places.push(WaiterNode { turn: 0, line: NIL, before: NIL, behind: NIL, waiter: None });
                 (self.places.len() - 1) as u32
             }
         };
         let entry = &mut self.places[place as usize];
-        *entry =
-            Place { turn: entry.turn, line: line_number, before: NIL, behind: NIL, waiter: Some(waiter) };
+        *entry = WaiterNode {
+            turn: entry.turn,
+            line: line_number,
+            before: NIL,
+            behind: NIL,
+            waiter: Some(waiter),
+        };
         Ticket { place, turn: entry.turn }
     }
 
@@ -227,13 +232,13 @@ impl Queue {
     }
 
     /// Takes out the plan of the line of `key`.
-    pub(crate) fn take_plan(&mut self, key: &[u8]) -> Option<Box<Plan>> {
+    pub(crate) fn take_plan(&mut self, key: &[u8]) -> Option<Box<LinePlan>> {
         let line = self.line_of(key)?;
         self.lines[line as usize].plan.take()
     }
 
     /// Puts a plan in, if there is a line.
-    pub(crate) fn set_plan(&mut self, key: &[u8], plan: Box<Plan>) {
+    pub(crate) fn set_plan(&mut self, key: &[u8], plan: Box<LinePlan>) {
         if let Some(line) = self.line_of(key) {
             self.lines[line as usize].plan = Some(plan);
         }
@@ -272,7 +277,7 @@ impl Queue {
     fn settle(&mut self, place: u32, state: Standing) -> Option<Waker> {
         let waiter = self.places[place as usize].waiter.as_mut()?;
         let Standing::InLine(was) = replace(&mut waiter.state, state) else { return None };
-        if was.kind == Kind::Committed {
+        if was.kind == WaiterKind::Committed {
             self.vacate(place);
         }
         was.waker
@@ -286,7 +291,7 @@ impl Queue {
         };
         let less = *reserved - cost.min(*reserved);
         *reserved -= less;
-        in_line.kind = Kind::Committed;
+        in_line.kind = WaiterKind::Committed;
         let line = &mut self.lines[self.places[ticket.place as usize].line as usize];
         line.permits -= less;
         line.is_shorter_than_planned();
@@ -309,9 +314,9 @@ impl Queue {
     }
 
     fn unlink(&mut self, place: u32) {
-        let Place { line, before, behind, ref mut waiter, .. } = self.places[place as usize];
+        let WaiterNode { line, before, behind, ref mut waiter, .. } = self.places[place as usize];
         let Some(waiter) = waiter.as_ref().filter(|_| line != NIL) else { return };
-        self.tasks -= usize::from(waiter.kind() == Some(Kind::Task));
+        self.tasks -= usize::from(waiter.kind() == Some(WaiterKind::Task));
         self.waiting -= 1;
         let cost = waiter.cost;
         let number = line;
@@ -347,7 +352,7 @@ impl Queue {
 
     fn first(&self, number: u32) -> First {
         let line = &self.lines[number as usize];
-        let Place { turn, ref waiter, .. } = self.places[line.first as usize];
+        let WaiterNode { turn, ref waiter, .. } = self.places[line.first as usize];
         let waiter = waiter.as_ref();
         let cost = waiter.map_or(0, |waiter| waiter.cost);
         First {
@@ -376,7 +381,7 @@ impl Queue {
     pub(crate) fn late_thread(&mut self, number: u32) -> Option<Waker> {
         let Line { first, turn_at, .. } = *self.lines.get(number as usize)?;
         let in_line = self.places.get_mut(first as usize)?.waiter.as_mut()?.in_line_mut()?;
-        if in_line.kind != Kind::Thread || in_line.looks_at <= turn_at {
+        if in_line.kind != WaiterKind::Thread || in_line.looks_at <= turn_at {
             return None;
         }
         in_line.looks_at = turn_at;
@@ -387,7 +392,8 @@ impl Queue {
     pub(crate) fn line_in_order(&self, key: &[u8]) -> Vec<Stands> {
         let mut all = Vec::new();
         let mut place = self.line_of(key).map_or(NIL, |line| self.lines[line as usize].first);
-        while let Some(Place { turn, behind, waiter: Some(waiter), .. }) = self.places.get(place as usize)
+        while let Some(WaiterNode { turn, behind, waiter: Some(waiter), .. }) =
+            self.places.get(place as usize)
             && let Waiter { cost, state: Standing::InLine(InLine { deadline, gives_up, .. }) } = *waiter
         {
             all.push(Stands { ticket: Ticket { place, turn: *turn }, cost, deadline, gives_up });
@@ -407,7 +413,7 @@ impl Queue {
         let mut tasks = Vec::new();
         for (number, place) in self.places.iter().enumerate() {
             let Some(waiter) = &place.waiter else { continue };
-            if waiter.kind() == Some(Kind::Task) {
+            if waiter.kind() == Some(WaiterKind::Task) {
                 let ticket = Ticket { place: number as u32, turn: place.turn };
                 tasks.push((ticket, Arc::clone(&self.lines[place.line as usize].key), waiter.cost));
             }
@@ -419,7 +425,7 @@ impl Queue {
     #[cfg(feature = "tokio")]
     pub(crate) fn task_wakers(&self) -> Vec<Waker> {
         let waiters = self.places.iter().filter_map(|place| place.waiter.as_ref()?.in_line());
-        waiters.filter(|it| it.kind == Kind::Task).filter_map(|it| it.waker.clone()).collect()
+        waiters.filter(|it| it.kind == WaiterKind::Task).filter_map(|it| it.waker.clone()).collect()
     }
 }
 
@@ -438,7 +444,7 @@ mod tests {
     const LATER: Timestamp = Timestamp::from_unix_seconds(60);
 
     fn waiter(cost: u64) -> Waiter {
-        Waiter::without_deadline(cost, Kind::Task)
+        Waiter::without_deadline(cost, WaiterKind::Task)
     }
 
     /// Serves the line that is next; returns the cost of its first waiter.
@@ -450,7 +456,7 @@ mod tests {
 
     #[test]
     fn a_waiter_takes_little_memory() {
-        let of_a_place = size_of::<Place>() + size_of::<u32>();
+        let of_a_place = size_of::<WaiterNode>() + size_of::<u32>();
         assert!(of_a_place <= 84, "{of_a_place} bytes");
     }
 

@@ -27,7 +27,7 @@ pub(crate) struct InLine {
     pub(crate) deadline: Timestamp,
     /// The same in real time.
     pub(crate) gives_up: Timestamp,
-    pub(crate) kind: Kind,
+    pub(crate) kind: WaiterKind,
     /// When a thread looks by itself.
     pub(crate) looks_at: Timestamp,
     pub(crate) waker: Option<Waker>,
@@ -59,7 +59,7 @@ pub(crate) struct Taken {
 
 /// Way in which a waiter finds out that its turn has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum WaiterKind {
     /// The task with the timer wakes it.
     Task,
     /// It looks itself, at its time.
@@ -81,7 +81,7 @@ impl Taken {
 
 impl Waiter {
     /// A waiter that leaves its line only when it is served or sent off.
-    pub(crate) const fn without_deadline(cost: u64, kind: Kind) -> Self {
+    pub(crate) const fn without_deadline(cost: u64, kind: WaiterKind) -> Self {
         let never = Timestamp::NEVER;
         let in_line = InLine { deadline: never, gives_up: never, kind, looks_at: never, waker: None };
         Self { cost, state: Standing::InLine(in_line) }
@@ -100,7 +100,7 @@ impl Waiter {
         if let Standing::Served(taken) = self.state { Some(taken) } else { None }
     }
 
-    pub(super) fn kind(&self) -> Option<Kind> {
+    pub(super) fn kind(&self) -> Option<WaiterKind> {
         self.in_line().map(|in_line| in_line.kind)
     }
 }

@@ -180,7 +180,7 @@ async fn a_wait_ends_at_its_deadline_or_with_a_slot() {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum LimiterStep {
     Try,
     Wait,
     GiveUp(usize),
@@ -192,17 +192,17 @@ enum Step {
     Set(u64),
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = LimiterStep> {
     let finish = prop_oneof![Just(Finish::Success), Just(Finish::Overload), Just(Finish::Ignored)];
     prop_oneof![
-        4 => Just(Step::Try),
-        3 => Just(Step::Wait),
-        1 => any::<usize>().prop_map(Step::GiveUp),
-        6 => (any::<usize>(), finish).prop_map(|(which, how)| Step::End(which, how)),
-        1 => any::<usize>().prop_map(Step::Leak),
-        3 => (1..8_u64).prop_map(Step::Limit),
-        2 => (0..2_000_u64).prop_map(Step::Advance),
-        1 => (0..5_000_u64).prop_map(Step::Set),
+        4 => Just(LimiterStep::Try),
+        3 => Just(LimiterStep::Wait),
+        1 => any::<usize>().prop_map(LimiterStep::GiveUp),
+        6 => (any::<usize>(), finish).prop_map(|(which, how)| LimiterStep::End(which, how)),
+        1 => any::<usize>().prop_map(LimiterStep::Leak),
+        3 => (1..8_u64).prop_map(LimiterStep::Limit),
+        2 => (0..2_000_u64).prop_map(LimiterStep::Advance),
+        1 => (0..5_000_u64).prop_map(LimiterStep::Set),
     ]
 }
 
@@ -228,12 +228,12 @@ proptest! {
         for step in steps {
             let has_room = (calls.len() as u64) + leaked < limit;
             match step {
-                Step::Try => {
+                LimiterStep::Try => {
                     let call = limiter.try_enter();
                     prop_assert_eq!(call.is_ok(), has_room && line.is_empty());
                     calls.extend(call.ok());
                 }
-                Step::Wait => {
+                LimiterStep::Wait => {
                     let mut waits: Waits = Box::pin(limiter.enter());
                     match poll(waits.as_mut()) {
                         Poll::Ready(call) => {
@@ -246,20 +246,20 @@ proptest! {
                         }
                     }
                 }
-                Step::GiveUp(which) if !line.is_empty() => drop(line.remove(which % line.len())),
-                Step::End(which, how) if !calls.is_empty() => {
+                LimiterStep::GiveUp(which) if !line.is_empty() => drop(line.remove(which % line.len())),
+                LimiterStep::End(which, how) if !calls.is_empty() => {
                     calls.swap_remove(which % calls.len()).finish(how);
                     if how != Finish::Ignored {
                         limit = says.next.load(SeqCst);
                     }
                 }
-                Step::Leak(which) if !calls.is_empty() && leaked < 2 => {
+                LimiterStep::Leak(which) if !calls.is_empty() && leaked < 2 => {
                     std::mem::forget(calls.swap_remove(which % calls.len()));
                     leaked += 1;
                 }
-                Step::Limit(next) => says.next.store(next, SeqCst),
-                Step::Advance(by) => clock.advance(ms(by)),
-                Step::Set(to) => clock.set(tollgate::Timestamp::ZERO + ms(to)),
+                LimiterStep::Limit(next) => says.next.store(next, SeqCst),
+                LimiterStep::Advance(by) => clock.advance(ms(by)),
+                LimiterStep::Set(to) => clock.set(tollgate::Timestamp::ZERO + ms(to)),
                 _ => {}
             }
             // Those in line are served at once, in their order, as far as there is room.
@@ -321,8 +321,8 @@ fn callers_at_once_all_get_in_while_the_limit_changes_under_them() {
 #[test]
 fn what_was_learned_last_is_in_force() {
     #[derive(Debug)]
-    struct Counts(u64);
-    impl AdaptiveLimit for Counts {
+    struct CountsSamples(u64);
+    impl AdaptiveLimit for CountsSamples {
         fn limit(&self) -> u64 {
             self.0
         }
@@ -331,7 +331,8 @@ fn what_was_learned_last_is_in_force() {
         }
     }
     const THREADS: u64 = 2;
-    let limiter = AdaptiveLimiter::with_clock(Counts(10), each(), MonotonicClock::new()).expect("settings");
+    let limiter =
+        AdaptiveLimiter::with_clock(CountsSamples(10), each(), MonotonicClock::new()).expect("settings");
     let barrier = Barrier::new(THREADS as usize);
     std::thread::scope(|scope| {
         for _ in 0..THREADS {

@@ -16,7 +16,7 @@ enum Fate {
 }
 
 #[derive(Clone, Debug)]
-struct Plan {
+struct ExecutorPlan {
     /// Milliseconds between two jobs.
     interval: u64,
     batch: u64,
@@ -32,12 +32,12 @@ struct Plan {
 /// All times are even but the longest wait, so that no deadline meets a turn: which is first then is another
 /// test. With few workers jobs leave one by one, since it is open whether one that ends and one that leaves at
 /// the same instant count together.
-fn plan() -> impl Strategy<Value = Plan> {
+fn plan() -> impl Strategy<Value = ExecutorPlan> {
     let numbers = (1..10_u64, 1..6_u64, 1..12_usize, prop_oneof![Just(1_000_usize), 1..4_usize]);
     let choices = (any::<bool>(), prop::option::of(0..60_u64), any::<bool>());
     let loads = prop::collection::vec((0..40_u64, 0..8_usize, 0..50_u64), 1..20);
     (numbers, choices, loads).prop_map(
-        |((interval, batch, capacity, workers), (is_lifo, wait, drains), loads)| Plan {
+        |((interval, batch, capacity, workers), (is_lifo, wait, drains), loads)| ExecutorPlan {
             interval: 2 * interval,
             batch: if workers < 1_000 { 1 } else { batch },
             capacity,
@@ -51,8 +51,8 @@ fn plan() -> impl Strategy<Value = Plan> {
 }
 
 /// The model: it looks at every millisecond.
-struct Model {
-    plan: Plan,
+struct ExecutorModel {
+    plan: ExecutorPlan,
     fates: Vec<Option<Fate>>,
     /// Number, arrival, work.
     line: VecDeque<(usize, u64, u64)>,
@@ -64,7 +64,7 @@ struct Model {
     turn: Option<(u64, u64)>,
 }
 
-impl Model {
+impl ExecutorModel {
     /// Moves the model on to `now`.
     fn step(&mut self, now: u64) {
         self.running.retain(|end| *end > now);
@@ -125,10 +125,11 @@ impl Model {
 }
 
 /// The fate of each job in the model.
-fn expected(plan: &Plan) -> Vec<Fate> {
+fn expected(plan: &ExecutorPlan) -> Vec<Fate> {
     let line = VecDeque::new();
     let running = Vec::new();
-    let mut model = Model { plan: plan.clone(), fates: Vec::new(), line, running, full_at: 0, turn: None };
+    let mut model =
+        ExecutorModel { plan: plan.clone(), fates: Vec::new(), line, running, full_at: 0, turn: None };
     let mut now = 0;
     for (pause, jobs, work) in &plan.loads {
         for _ in 0..*pause {
@@ -147,7 +148,7 @@ fn expected(plan: &Plan) -> Vec<Fate> {
 }
 
 /// The fate of each job in the executor.
-async fn found(plan: &Plan) -> Vec<Fate> {
+async fn found(plan: &ExecutorPlan) -> Vec<Fate> {
     let mut builder = LeakyExecutor::builder(1, ms(plan.interval))
         .batch(plan.batch as usize)
         .capacity(plan.capacity)

@@ -42,7 +42,7 @@ impl Limiter {
 }
 
 #[derive(Clone, Debug)]
-enum Call {
+enum PermitCall {
     Check(u64),
     TakeAtMost(u64),
     Reserve(u64),
@@ -56,18 +56,18 @@ enum Call {
     Change(usize, bool),
 }
 
-fn any_call() -> impl Strategy<Value = Call> {
+fn any_call() -> impl Strategy<Value = PermitCall> {
     prop_oneof![
-        6 => (0_u64..14).prop_map(Call::Check),
-        3 => (0_u64..14).prop_map(Call::TakeAtMost),
-        5 => (1_u64..9).prop_map(Call::Reserve),
-        4 => (0_usize..8).prop_map(Call::Cancel),
-        2 => (0_usize..8, 0_u64..12).prop_map(|(which, used)| Call::Commit(which, used)),
-        2 => (0_u64..6).prop_map(Call::GiveBack),
-        1 => (0_u64..9).prop_map(Call::Penalise),
-        1 => Just(Call::SaveAndRestore),
-        1 => Just(Call::Reset),
-        2 => (0_usize..9, any::<bool>()).prop_map(|(quota, stays)| Call::Change(quota, stays)),
+        6 => (0_u64..14).prop_map(PermitCall::Check),
+        3 => (0_u64..14).prop_map(PermitCall::TakeAtMost),
+        5 => (1_u64..9).prop_map(PermitCall::Reserve),
+        4 => (0_usize..8).prop_map(PermitCall::Cancel),
+        2 => (0_usize..8, 0_u64..12).prop_map(|(which, used)| PermitCall::Commit(which, used)),
+        2 => (0_u64..6).prop_map(PermitCall::GiveBack),
+        1 => (0_u64..9).prop_map(PermitCall::Penalise),
+        1 => Just(PermitCall::SaveAndRestore),
+        1 => Just(PermitCall::Reset),
+        2 => (0_usize..9, any::<bool>()).prop_map(|(quota, stays)| PermitCall::Change(quota, stays)),
     ]
 }
 
@@ -196,47 +196,47 @@ proptest! {
         let mut model = Model { used: 0, held: Vec::new(), epoch: 0, quota: first, has_denied: false };
         for call in calls {
             match call.clone() {
-                Call::Check(n) => match on!(&limiter, check_n(n)) {
+                PermitCall::Check(n) => match on!(&limiter, check_n(n)) {
                     Ok(_) => model.admitted(n)?,
                     Err(_) => model.denied(n)?,
                 },
-                Call::TakeAtMost(n) => {
+                PermitCall::TakeAtMost(n) => {
                     let got = on!(&limiter, take_at_most(n));
                     model.admitted(got)?;
                     if got < n {
                         model.denied(got + 1)?;
                     }
                 }
-                Call::Reserve(n) => match on!(&limiter, reserve(n, Duration::ZERO)) {
+                PermitCall::Reserve(n) => match on!(&limiter, reserve(n, Duration::ZERO)) {
                     Ok(reservation) => {
                         model.admitted(n)?;
                         model.held.push((reservation, model.epoch));
                     }
                     Err(_) => model.denied(n)?,
                 },
-                Call::Cancel(which) => model.settle(which, None),
-                Call::Commit(which, used) => model.settle(which, Some(used)),
-                Call::GiveBack(n) => {
+                PermitCall::Cancel(which) => model.settle(which, None),
+                PermitCall::Commit(which, used) => model.settle(which, Some(used)),
+                PermitCall::GiveBack(n) => {
                     let n = n.min(model.used_up()); // nobody gives back what is reserved
                     on!(&limiter, give_back(n));
                     model.used -= i128::from(n);
                 }
-                Call::Penalise(n) => {
+                PermitCall::Penalise(n) => {
                     let n = model.payable(n);
                     on!(&limiter, penalise(n));
                     model.used += i128::from(n);
                 }
-                Call::SaveAndRestore => {
+                PermitCall::SaveAndRestore => {
                     let snapshot = on!(&limiter, snapshot());
                     on!(&limiter, reset());
                     on!(&limiter, restore(&snapshot)).expect("the same quota");
                     model.epoch += 1; // what was reserved before is used now
                 }
-                Call::Reset => {
+                PermitCall::Reset => {
                     on!(&limiter, reset());
                     (model.used, model.epoch, model.has_denied) = (0, model.epoch + 1, false);
                 }
-                Call::Change(quota, stays) => {
+                PermitCall::Change(quota, stays) => {
                     let how = if stays { Inherit::Taken } else { Inherit::Reset };
                     limiter.reconfigure_as(all()[quota].clone(), how);
                     if !stays || !model.counts_alike(quota) {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 use tollgate::rule::RedisConfig;
 use tollgate::{Quotas, SharedError, SharedRateLimiter, SharedStore};
-use tollgate_testkit::redis::{Distance, Fault, Options, Proxy, Redis, free_port, poll};
+use tollgate_testkit::redis::{Distance, NetworkFault, Options, Proxy, Redis, free_port, poll};
 
 use super::*;
 
@@ -140,7 +140,7 @@ async fn an_error_says_whether_a_limit_or_the_store_said_no_and_what_became_of_t
         answered = answered || shared.check("ann").await.is_ok(); // a busy machine may need longer at first
     }
     assert!(answered);
-    proxy.set(Fault::Stall);
+    proxy.set(NetworkFault::Stall);
     let error = shared.check("ann").await.expect_err("no answer");
     assert!(matches!(&error, SharedError::Unknown(said) if said.contains("may or may not")), "{error}");
 

@@ -199,7 +199,7 @@ async fn keys_have_slots_of_their_own_and_leave_nothing_behind() {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Step {
+enum ConcurrencyStep {
     Try(u64),
     Wait(u64),
     GiveUp(usize),
@@ -207,26 +207,26 @@ enum Step {
     Limit(u64),
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = ConcurrencyStep> {
     prop_oneof![
-        3 => (0..5_u64).prop_map(Step::Try),
-        4 => (0..5_u64).prop_map(Step::Wait),
-        4 => any::<usize>().prop_map(Step::GiveUp),
-        2 => any::<usize>().prop_map(Step::Leave),
-        1 => (0..6_u64).prop_map(Step::Limit),
+        3 => (0..5_u64).prop_map(ConcurrencyStep::Try),
+        4 => (0..5_u64).prop_map(ConcurrencyStep::Wait),
+        4 => any::<usize>().prop_map(ConcurrencyStep::GiveUp),
+        2 => any::<usize>().prop_map(ConcurrencyStep::Leave),
+        1 => (0..6_u64).prop_map(ConcurrencyStep::Limit),
     ]
 }
 
 /// Slots as a number and a list.
 #[derive(Default)]
-struct Model {
+struct ConcurrencyModel {
     limit: u64,
     in_use: u64,
     line: VecDeque<(usize, u64)>,
     served: Vec<usize>,
 }
 
-impl Model {
+impl ConcurrencyModel {
     /// A caller that waits gives up, whether it was served or not.
     fn leaves(&mut self, name: usize, n: u64) {
         match self.served.iter().position(|it| *it == name) {
@@ -264,18 +264,18 @@ proptest! {
         steps in prop::collection::vec(step(), 1..60),
     ) {
         let limiter = ConcurrencyLimiter::direct(limit);
-        let mut model = Model { limit, ..Model::default() };
+        let mut model = ConcurrencyModel { limit, ..ConcurrencyModel::default() };
         let (mut guards, mut waits): (Vec<ConcurrencyGuard>, Vec<(usize, u64, Wait)>) = Default::default();
         for (name, step) in steps.into_iter().enumerate() {
             match step {
-                Step::Try(n) => {
+                ConcurrencyStep::Try(n) => {
                     let is_free = model.line.is_empty() && model.fits(n);
                     let guard = limiter.try_enter_n(n);
                     prop_assert_eq!(guard.is_ok(), is_free, "{:?}", step);
                     model.in_use += if is_free { n } else { 0 };
                     guards.extend(guard);
                 }
-                Step::Wait(n) => {
+                ConcurrencyStep::Wait(n) => {
                     let mut wait: Wait = Box::pin(limiter.enter(n));
                     match poll(wait.as_mut()) {
                         Poll::Ready(Ok(guard)) => {
@@ -294,19 +294,19 @@ proptest! {
                         }
                     }
                 }
-                Step::GiveUp(at) if !guards.is_empty() => {
+                ConcurrencyStep::GiveUp(at) if !guards.is_empty() => {
                     let guard = guards.swap_remove(at % guards.len());
                     model.in_use -= guard.slots();
                     drop(guard);
                     model.serve();
                 }
-                Step::Leave(at) if !waits.is_empty() => {
+                ConcurrencyStep::Leave(at) if !waits.is_empty() => {
                     let (name, n, wait) = waits.remove(at % waits.len());
                     drop(wait);
                     model.leaves(name, n);
                 }
-                Step::GiveUp(_) | Step::Leave(_) => {}
-                Step::Limit(limit) => {
+                ConcurrencyStep::GiveUp(_) | ConcurrencyStep::Leave(_) => {}
+                ConcurrencyStep::Limit(limit) => {
                     limiter.set_limit(limit);
                     model.limit = limit;
                     let gone: Vec<_> = model.line.iter().filter(|(_, n)| *n > limit).copied().collect();

@@ -12,14 +12,14 @@ pub(super) const END_MS: u64 = 1_000;
 
 /// Fate of a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum CallerFate {
     Admitted { at_ms: u64 },
     Denied,
     Left,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Event {
+pub(super) enum CallerEvent {
     Wait {
         key: usize,
         n: u64,
@@ -43,19 +43,19 @@ struct Bucket {
 }
 
 impl Bucket {
-    fn serve(&mut self, at_ms: u64, outcomes: &mut [Option<Outcome>]) {
+    fn serve(&mut self, at_ms: u64, outcomes: &mut [Option<CallerFate>]) {
         while let Some(&(number, n)) = self.waiting.first()
             && n * EVERY_MS <= self.level
         {
             self.level -= n * EVERY_MS;
             self.waiting.remove(0);
-            outcomes[number] = Some(Outcome::Admitted { at_ms });
+            outcomes[number] = Some(CallerFate::Admitted { at_ms });
         }
     }
 }
 
 /// The fate of each caller in the model. Checks are callers too.
-fn expected(events: &[(u64, Event)]) -> Vec<Outcome> {
+fn expected(events: &[(u64, CallerEvent)]) -> Vec<CallerFate> {
     let mut buckets = KEYS.map(|_| Bucket { level: BURST * EVERY_MS, waiting: Vec::new() });
     let mut outcomes = Vec::new();
     for at_ms in 0..=END_MS {
@@ -67,35 +67,39 @@ fn expected(events: &[(u64, Event)]) -> Vec<Outcome> {
         }
         for (_, event) in events.iter().filter(|(at, _)| *at == at_ms) {
             match *event {
-                Event::Wait { key, n, timeout_ms } => {
+                CallerEvent::Wait { key, n, timeout_ms } => {
                     let bucket = &mut buckets[key];
                     let asked: u64 = bucket.waiting.iter().map(|(_, n)| n).sum::<u64>() + n;
                     let wait = (asked * EVERY_MS).saturating_sub(bucket.level);
                     if n > BURST || wait > timeout_ms {
-                        outcomes.push(Some(Outcome::Denied));
+                        outcomes.push(Some(CallerFate::Denied));
                     } else {
                         bucket.waiting.push((outcomes.len(), n));
                         outcomes.push(None);
                         bucket.serve(at_ms, &mut outcomes);
                     }
                 }
-                Event::Check { key, n } => {
+                CallerEvent::Check { key, n } => {
                     let bucket = &mut buckets[key];
                     let fits = bucket.waiting.is_empty() && n * EVERY_MS <= bucket.level;
                     bucket.level -= if fits { n * EVERY_MS } else { 0 };
-                    outcomes.push(Some(if fits { Outcome::Admitted { at_ms } } else { Outcome::Denied }));
+                    outcomes.push(Some(if fits {
+                        CallerFate::Admitted { at_ms }
+                    } else {
+                        CallerFate::Denied
+                    }));
                 }
-                Event::Leave { number } if !outcomes.is_empty() => {
+                CallerEvent::Leave { number } if !outcomes.is_empty() => {
                     let number = number % outcomes.len();
                     for bucket in &mut buckets {
                         if let Some(place) = bucket.waiting.iter().position(|(it, _)| *it == number) {
                             bucket.waiting.remove(place);
-                            outcomes[number] = Some(Outcome::Left);
+                            outcomes[number] = Some(CallerFate::Left);
                             bucket.serve(at_ms, &mut outcomes);
                         }
                     }
                 }
-                Event::Leave { .. } => {}
+                CallerEvent::Leave { .. } => {}
             }
         }
     }
@@ -104,9 +108,9 @@ fn expected(events: &[(u64, Event)]) -> Vec<Outcome> {
 
 /// Their fates at `limiter`.
 pub(super) async fn observed(
-    events: &[(u64, Event)],
+    events: &[(u64, CallerEvent)],
     limiter: KeyedRateLimiter<str, impl Clock + 'static>,
-) -> Vec<Outcome> {
+) -> Vec<CallerFate> {
     let began = limiter.now();
     let mut callers = Vec::new();
     let mut instants: Vec<u64> = events.iter().map(|(at, _)| *at).chain([END_MS]).collect();
@@ -117,25 +121,26 @@ pub(super) async fn observed(
         settle().await;
         for (_, event) in events.iter().filter(|(at, _)| *at == at_ms) {
             match *event {
-                Event::Wait { key, n, timeout_ms } => {
+                CallerEvent::Wait { key, n, timeout_ms } => {
                     let limiter = limiter.clone();
                     callers.push(tokio::spawn(async move {
                         let came = limiter.now().since(began);
                         match limiter.try_acquire(KEYS[key], n, ms(timeout_ms)).await {
-                            Ok(waited) => Outcome::Admitted { at_ms: (came + waited).as_millis() as u64 },
-                            Err(_) => Outcome::Denied,
+                            Ok(waited) => CallerFate::Admitted { at_ms: (came + waited).as_millis() as u64 },
+                            Err(_) => CallerFate::Denied,
                         }
                     }));
                 }
-                Event::Check { key, n } => {
+                CallerEvent::Check { key, n } => {
                     let is_admitted = limiter.check_n(KEYS[key], n).is_ok();
-                    let outcome = if is_admitted { Outcome::Admitted { at_ms } } else { Outcome::Denied };
+                    let outcome =
+                        if is_admitted { CallerFate::Admitted { at_ms } } else { CallerFate::Denied };
                     callers.push(tokio::spawn(async move { outcome }));
                 }
-                Event::Leave { number } if !callers.is_empty() => {
+                CallerEvent::Leave { number } if !callers.is_empty() => {
                     callers[number % callers.len()].abort();
                 }
-                Event::Leave { .. } => {}
+                CallerEvent::Leave { .. } => {}
             }
             settle().await;
         }
@@ -143,17 +148,17 @@ pub(super) async fn observed(
     assert_eq!(limiter.waiting(), 0);
     let mut outcomes = Vec::new();
     for caller in callers {
-        outcomes.push(caller.await.unwrap_or(Outcome::Left));
+        outcomes.push(caller.await.unwrap_or(CallerFate::Left));
     }
     outcomes
 }
 
-pub(super) fn any_event() -> impl Strategy<Value = (u64, Event)> {
+pub(super) fn any_event() -> impl Strategy<Value = (u64, CallerEvent)> {
     let wait = (0..2_usize, 1..=BURST + 1, prop_oneof![Just(5_000), 0_u64..200]);
     let event = prop_oneof![
-        4 => wait.prop_map(|(key, n, timeout_ms)| Event::Wait { key, n, timeout_ms }),
-        1 => (0..2_usize, 1..=2_u64).prop_map(|(key, n)| Event::Check { key, n }),
-        2 => (0..50_usize).prop_map(|number| Event::Leave { number }),
+        4 => wait.prop_map(|(key, n, timeout_ms)| CallerEvent::Wait { key, n, timeout_ms }),
+        1 => (0..2_usize, 1..=2_u64).prop_map(|(key, n)| CallerEvent::Check { key, n }),
+        2 => (0..50_usize).prop_map(|number| CallerEvent::Leave { number }),
     ];
     (0_u64..300, event)
 }

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use tollgate::{Algorithm, Align, Period, Refill};
 use tollgate_core::{Cost, RetryAfter, State};
 
-use super::model::{END_MS, Event, KEYS, Outcome, any_event, observed};
+use super::model::{CallerEvent, CallerFate, END_MS, KEYS, any_event, observed};
 use super::*;
 
 /// Whole milliseconds, and the edge of every window.
@@ -57,7 +57,7 @@ fn from_noon(quota: Quota) -> RateLimiter<FromNoon> {
 }
 
 /// One key in the plainest way.
-struct Line {
+struct KeyModel {
     state: State,
     /// The turn of the one that was served last.
     last: Timestamp,
@@ -76,25 +76,25 @@ fn take_at(quota: &tollgate_core::Quota, state: &mut State, n: u64, from: Timest
     }
 }
 
-impl Line {
-    fn serve(&mut self, quota: &tollgate_core::Quota, now: Timestamp, outcomes: &mut [Option<Outcome>]) {
+impl KeyModel {
+    fn serve(&mut self, quota: &tollgate_core::Quota, now: Timestamp, outcomes: &mut [Option<CallerFate>]) {
         while let Some(&(number, n)) = self.waiting.first() {
             let mut after = self.state.clone();
             let Some(at) = take_at(quota, &mut after, n, self.last).filter(|at| *at <= now) else { return };
             (self.state, self.last) = (after, at);
             self.waiting.remove(0);
-            outcomes[number] = Some(Outcome::Admitted { at_ms: now.since(NOON).as_millis() as u64 });
+            outcomes[number] = Some(CallerFate::Admitted { at_ms: now.since(NOON).as_millis() as u64 });
         }
     }
 }
 
 /// The fate of each caller, where checks count by `checks` and callers that wait by `quota`.
 fn expected(
-    events: &[(u64, Event)],
+    events: &[(u64, CallerEvent)],
     quota: &tollgate_core::Quota,
     checks: &tollgate_core::Quota,
-) -> Vec<Outcome> {
-    let mut lines = KEYS.map(|_| Line { state: quota.fresh(), last: NOON, waiting: Vec::new() });
+) -> Vec<CallerFate> {
+    let mut lines = KEYS.map(|_| KeyModel { state: quota.fresh(), last: NOON, waiting: Vec::new() });
     let mut outcomes = Vec::new();
     for at_ms in 0..=END_MS {
         let now = NOON + ms(at_ms);
@@ -103,7 +103,7 @@ fn expected(
         }
         for (_, event) in events.iter().filter(|(at, _)| *at == at_ms) {
             match *event {
-                Event::Wait { key, n, timeout_ms } => {
+                CallerEvent::Wait { key, n, timeout_ms } => {
                     let line = &mut lines[key];
                     line.last = if line.waiting.is_empty() { now } else { line.last };
                     let mut state = line.state.clone();
@@ -116,27 +116,31 @@ fn expected(
                         outcomes.push(None);
                         line.serve(quota, now, &mut outcomes);
                     } else {
-                        outcomes.push(Some(Outcome::Denied));
+                        outcomes.push(Some(CallerFate::Denied));
                     }
                 }
-                Event::Check { key, n } => {
+                CallerEvent::Check { key, n } => {
                     let line = &mut lines[key];
                     let fits =
                         line.waiting.is_empty() && checks.take(&mut line.state, Cost(n), now).is_admitted();
-                    outcomes.push(Some(if fits { Outcome::Admitted { at_ms } } else { Outcome::Denied }));
+                    outcomes.push(Some(if fits {
+                        CallerFate::Admitted { at_ms }
+                    } else {
+                        CallerFate::Denied
+                    }));
                 }
-                Event::Leave { number } if !outcomes.is_empty() => {
+                CallerEvent::Leave { number } if !outcomes.is_empty() => {
                     let number = number % outcomes.len();
                     for line in &mut lines {
                         if let Some(place) = line.waiting.iter().position(|(it, _)| *it == number) {
                             line.waiting.remove(place);
-                            outcomes[number] = Some(Outcome::Left);
+                            outcomes[number] = Some(CallerFate::Left);
                             line.last = if place == 0 { now } else { line.last };
                             line.serve(quota, now, &mut outcomes);
                         }
                     }
                 }
-                Event::Leave { .. } => {}
+                CallerEvent::Leave { .. } => {}
             }
         }
     }

@@ -24,11 +24,11 @@ const MAX_NAME: usize = 8 << 10;
 #[derive(Debug)]
 pub(crate) struct Cache {
     most: usize,
-    entries: Mutex<Vec<Entry>>,
+    entries: Mutex<Vec<CachedResponse>>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct CachedResponse {
     name: Name,
     ends: Timestamp,
     head: response::Parts,
@@ -103,13 +103,13 @@ impl Cache {
         let (head, body) = response.into_parts();
         let is_short = body.size_hint().lower() <= MAX_BODY as u64;
         let recorder = fresh_for(&head).filter(|_| is_short).map(|span| {
-            let entry = Entry { name, ends: now + span, head: head.clone(), body: Bytes::new() };
+            let entry = CachedResponse { name, ends: now + span, head: head.clone(), body: Bytes::new() };
             Recorder { cache: self, entry, read: BytesMut::new() }
         });
         Response::from_parts(head, Recorded { body, recorder })
     }
 
-    fn put(&self, entry: Entry) {
+    fn put(&self, entry: CachedResponse) {
         let mut entries = self.entries.lock();
         entries.retain(|other| other.name != entry.name);
         if entries.len() >= self.most {
@@ -136,7 +136,7 @@ pin_project! {
 #[derive(Debug)]
 struct Recorder {
     cache: Arc<Cache>,
-    entry: Entry,
+    entry: CachedResponse,
     read: BytesMut,
 }
 

@@ -17,7 +17,7 @@ const EXACT: Backoff = Backoff { first: SECOND, longest: Duration::from_secs(30)
 
 /// A server that answers with these replies, the last one again and again, and when it was asked.
 #[derive(Clone)]
-struct Server {
+struct ScriptedServer {
     replies: Arc<Mutex<Vec<Response<()>>>>,
     asked: Arc<Mutex<Vec<Timestamp>>>,
     clock: TokioClock,
@@ -27,7 +27,7 @@ fn status(code: u16) -> response::Builder {
     Response::builder().status(code)
 }
 
-impl Server {
+impl ScriptedServer {
     fn new(replies: Vec<response::Builder>) -> Self {
         let replies = replies.into_iter().rev().map(|reply| reply.body(()).expect("a reply")).collect();
         Self { replies: Arc::new(Mutex::new(replies)), asked: Arc::default(), clock: TokioClock::new() }
@@ -93,7 +93,7 @@ async fn every_form_in_which_a_server_names_a_wait_holds_requests_back_for_that_
         ("draft 11", vec![("ratelimit", r#""a";r=0;t=60"#)]),
     ] {
         let denial = fields.into_iter().fold(status(429), |reply, (field, value)| reply.header(field, value));
-        let server = Server::new(vec![denial, status(200)]);
+        let server = ScriptedServer::new(vec![denial, status(200)]);
         let client = server.behind(server.layer().wait_up_to(61 * SECOND));
         let first = limited(client.clone().oneshot(get("http://a.example/")).await);
         assert_eq!((first.by, first.was_sent), (LimitedBy::Server, true), "{name}");
@@ -108,7 +108,7 @@ async fn every_form_in_which_a_server_names_a_wait_holds_requests_back_for_that_
 
 #[tokio::test(start_paused = true)]
 async fn a_request_fails_at_once_with_a_typed_error_while_the_server_wants_none() {
-    let server = Server::new(vec![status(429).header("retry-after", "60"), status(200)]);
+    let server = ScriptedServer::new(vec![status(429).header("retry-after", "60"), status(200)]);
     let client = server.behind(server.layer());
     let ask = async || client.clone().oneshot(get("http://a.example/")).await;
     assert!(limited(ask().await).reading.is_some());
@@ -124,7 +124,7 @@ async fn a_request_fails_at_once_with_a_typed_error_while_the_server_wants_none(
 
 #[tokio::test(start_paused = true)]
 async fn denied_requests_are_sent_again_after_a_backoff_that_doubles() {
-    let server = Server::new(vec![status(429), status(429), status(429), status(200)]);
+    let server = ScriptedServer::new(vec![status(429), status(429), status(429), status(200)]);
     let client = server.behind(server.layer().retry(3, ReplayClone).wait_up_to(60 * SECOND));
     let response = client.oneshot(get("http://a.example/")).await.expect("a response");
     assert_eq!(response.into_body().collect().await.expect("a body").to_bytes(), "ping");
@@ -133,12 +133,12 @@ async fn denied_requests_are_sent_again_after_a_backoff_that_doubles() {
 
 #[tokio::test(start_paused = true)]
 async fn retries_end_with_their_number_and_before_a_wait_that_is_too_long() {
-    let server = Server::new(vec![status(429)]);
+    let server = ScriptedServer::new(vec![status(429)]);
     let client = server.behind(server.layer().retry(2, ReplayClone).wait_up_to(60 * SECOND));
     assert!(limited(client.oneshot(get("http://a.example/")).await).was_sent);
     assert_eq!(server.asked().await, [0, 1, 3]);
 
-    let server = Server::new(vec![status(429), status(429).header("retry-after", "60")]);
+    let server = ScriptedServer::new(vec![status(429), status(429).header("retry-after", "60")]);
     let began = server.clock.now();
     let client = server.behind(server.layer().retry(9, ReplayClone).wait_up_to(10 * SECOND));
     let limited = limited(client.oneshot(get("http://a.example/")).await);
@@ -149,14 +149,14 @@ async fn retries_end_with_their_number_and_before_a_wait_that_is_too_long() {
 #[tokio::test(start_paused = true)]
 async fn an_overloaded_server_is_asked_again_only_for_what_may_be_repeated() {
     for (method, asked) in [("GET", 2), ("PUT", 2), ("POST", 1)] {
-        let server = Server::new(vec![status(503).header("retry-after", "1"), status(200)]);
+        let server = ScriptedServer::new(vec![status(503).header("retry-after", "1"), status(200)]);
         let client = server.behind(server.layer().retry(1, ReplayClone).wait_up_to(60 * SECOND));
         let request = Request::builder().method(method).uri("http://a.example/").body(String::new());
         let result = client.oneshot(request.expect("a request")).await;
         assert_eq!((result.is_ok(), server.asked().await.len()), (asked == 2, asked), "{method}");
     }
     // Without a wait it is a response like any other.
-    let server = Server::new(vec![status(503)]);
+    let server = ScriptedServer::new(vec![status(503)]);
     let response = server.behind(server.layer()).oneshot(get("http://a.example/")).await;
     assert_eq!(response.expect("a response").status(), StatusCode::SERVICE_UNAVAILABLE);
 }
@@ -164,7 +164,7 @@ async fn an_overloaded_server_is_asked_again_only_for_what_may_be_repeated() {
 #[tokio::test(start_paused = true)]
 async fn a_limit_of_the_client_is_advice_and_the_servers_answer_holds() {
     // Its own limit would admit a thousand; the server denies the second one.
-    let server = Server::new(vec![status(200), status(429).header("retry-after", "5"), status(200)]);
+    let server = ScriptedServer::new(vec![status(200), status(429).header("retry-after", "5"), status(200)]);
     let layer = server.layer().own_limit(Quota::per_second(1_000), server.clock).expect("a quota");
     let client = server.behind(layer);
     let ask = async || client.clone().oneshot(get("http://a.example/")).await;
@@ -175,7 +175,7 @@ async fn a_limit_of_the_client_is_advice_and_the_servers_answer_holds() {
     assert!(ask().await.is_ok());
 
     // Its own limit spares the server a request that the server would admit, and says whose limit it was.
-    let server = Server::new(vec![status(200)]);
+    let server = ScriptedServer::new(vec![status(200)]);
     let layer = server.layer().own_limit(Quota::per_second(1), server.clock).expect("a quota");
     let client = server.behind(layer.clone());
     let ask = async || client.clone().oneshot(get("http://a.example/")).await;
@@ -190,7 +190,7 @@ async fn a_limit_of_the_client_is_advice_and_the_servers_answer_holds() {
 #[tokio::test(start_paused = true)]
 async fn a_request_that_was_never_sent_gives_its_permit_back() {
     // The server wants no requests for a minute; the client has two permits an hour of its own.
-    let server = Server::new(vec![status(429).header("retry-after", "60"), status(200)]);
+    let server = ScriptedServer::new(vec![status(429).header("retry-after", "60"), status(200)]);
     let layer = server.layer().own_limit(Quota::per_hour(2), server.clock).expect("a quota");
     let client = server.behind(layer.wait_up_to(120 * SECOND));
     let ask = async || client.clone().oneshot(get("http://a.example/")).await;
@@ -200,7 +200,7 @@ async fn a_request_that_was_never_sent_gives_its_permit_back() {
     assert!(ask().await.is_ok(), "the second permit is there again");
 
     // Nor does one whose service fails before it is called use a permit.
-    let server = Server::new(vec![status(200)]);
+    let server = ScriptedServer::new(vec![status(200)]);
     let layer = server.layer().own_limit(Quota::per_hour(1), server.clock).expect("a quota");
     let failed = layer.clone().layer(NeverReady).oneshot(get("http://a.example/")).await;
     assert!(matches!(failed, Err(ClientError::Service(_))));
@@ -249,7 +249,7 @@ async fn a_call_of_grpc_heeds_the_status_and_its_retry_info() {
 
 #[tokio::test(start_paused = true)]
 async fn no_server_holds_a_client_back_for_longer_than_it_allows() {
-    let server = Server::new(vec![status(429).header("retry-after", "99999999999"), status(200)]);
+    let server = ScriptedServer::new(vec![status(429).header("retry-after", "99999999999"), status(200)]);
     let client = server.behind(server.layer().longest_hold(10 * SECOND));
     assert_eq!(
         limited(client.clone().oneshot(get("http://a.example/")).await).retry_after,
@@ -263,7 +263,7 @@ async fn no_server_holds_a_client_back_for_longer_than_it_allows() {
 async fn after_its_last_permit_a_client_that_looks_ahead_waits_for_the_reset() {
     let used_up = || status(200).header("ratelimit", r#""a";r=0;t=30"#);
     for (looks_ahead, passes) in [(true, false), (false, true)] {
-        let server = Server::new(vec![used_up()]);
+        let server = ScriptedServer::new(vec![used_up()]);
         let layer = if looks_ahead { server.layer().hold_at_zero() } else { server.layer() };
         let client = server.behind(layer);
         assert!(client.clone().oneshot(get("http://a.example/")).await.is_ok());
@@ -274,7 +274,7 @@ async fn after_its_last_permit_a_client_that_looks_ahead_waits_for_the_reset() {
 #[tokio::test(start_paused = true)]
 async fn a_response_is_used_again_while_it_is_fresh_and_only_for_the_same_request() {
     let fresh = || status(200).header("cache-control", "max-age=10");
-    let server = Server::new(vec![fresh()]);
+    let server = ScriptedServer::new(vec![fresh()]);
     let client = server.behind(server.layer().cache(2));
     let ask = async |request: Request<String>| {
         let response = client.clone().oneshot(request).await.expect("a response");
@@ -310,7 +310,7 @@ async fn what_must_not_be_kept_is_asked_for_each_time() {
         ("status", status(404).header("cache-control", "max-age=10"), "GET"),
         ("method", status(200).header("cache-control", "max-age=10"), "POST"),
     ] {
-        let server = Server::new(vec![reply]);
+        let server = ScriptedServer::new(vec![reply]);
         let client = server.behind(server.layer().cache(10));
         for _ in 0..2 {
             let request = Request::builder().method(method).uri("http://a.example/").body(String::new());
@@ -320,7 +320,7 @@ async fn what_must_not_be_kept_is_asked_for_each_time() {
         assert_eq!(server.asked().await.len(), 2, "{name}");
     }
     // A body that is too long, and one that is not read to its end.
-    let server = Server::new(vec![status(200).header("cache-control", "max-age=10")]);
+    let server = ScriptedServer::new(vec![status(200).header("cache-control", "max-age=10")]);
     let client = server.behind(server.layer().cache(10));
     for body in ["x".repeat((64 << 10) + 1), "unread".to_owned()] {
         for _ in 0..2 {

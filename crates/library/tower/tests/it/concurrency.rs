@@ -25,7 +25,7 @@ use tollgate::{AdaptiveLimiter, ConcurrencyLimiter, ManualClock};
 use tollgate_tower::{ConcurrencyLayer, HeldBody, Key};
 use tower::{Layer, ServiceBuilder, ServiceExt, service_fn};
 
-type Answer = Response<HeldBody<Full<Bytes>>>;
+type HeldResponse = Response<HeldBody<Full<Bytes>>>;
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -41,9 +41,9 @@ fn grpc() -> Request<()> {
 
 /// Samples that a limiter has learned, one for each call.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Seen(Arc<Mutex<Vec<Sample>>>);
+pub(super) struct LearnedSamples(Arc<Mutex<Vec<Sample>>>);
 
-impl AdaptiveLimit for Seen {
+impl AdaptiveLimit for LearnedSamples {
     fn limit(&self) -> u64 {
         2
     }
@@ -53,7 +53,7 @@ impl AdaptiveLimit for Seen {
     }
 }
 
-impl Seen {
+impl LearnedSamples {
     pub(super) fn limiter(&self) -> AdaptiveLimiter<ManualClock> {
         let each = Window::default().span(Duration::ZERO).min_samples(1).min_rtt(Duration::ZERO);
         AdaptiveLimiter::with_clock(self.clone(), each, ManualClock::default()).expect("settings")
@@ -92,7 +92,7 @@ impl Backend {
         &self,
         layer: &ConcurrencyLayer,
         request: Request<()>,
-    ) -> Pin<Box<dyn Future<Output = Answer> + Send>> {
+    ) -> Pin<Box<dyn Future<Output = HeldResponse> + Send>> {
         let backend = self.clone();
         let service = layer.layer(service_fn(move |_: Request<()>| backend.clone().answer()));
         Box::pin(async move { service.oneshot(request).await.unwrap_or_else(|never| match never {}) })
@@ -209,7 +209,7 @@ async fn callers_have_slots_of_their_own() {
 
 #[tokio::test]
 async fn a_handler_that_panics_gives_its_slot_back() {
-    let seen = Seen::default();
+    let seen = LearnedSamples::default();
     let limiter = seen.limiter();
     let routes: Router = Router::new()
         .route("/", get(async || -> &'static str { std::panic::resume_unwind(Box::new("a fault")) }))
@@ -223,7 +223,7 @@ async fn a_handler_that_panics_gives_its_slot_back() {
 
 #[tokio::test]
 async fn statuses_say_which_calls_are_an_overload() {
-    let seen = Seen::default();
+    let seen = LearnedSamples::default();
     let layer = ConcurrencyLayer::adaptive(seen.limiter());
     let good = vec![Finish::Success];
     let shed = vec![Finish::Overload];
@@ -276,7 +276,7 @@ async fn errors_that_are_timeouts_are_an_overload_and_others_if_one_says_so() {
         }));
         assert!(service.oneshot(Request::new(())).await.is_err());
     }
-    let seen = Seen::default();
+    let seen = LearnedSamples::default();
     let limiter = seen.limiter();
     let layer = ConcurrencyLayer::adaptive(limiter.clone());
     fail(&layer, || io::Error::from(io::ErrorKind::TimedOut)).await;
@@ -318,7 +318,7 @@ impl http_body::Body for Frames {
 
 #[tokio::test]
 async fn the_trailers_of_a_call_say_how_it_ended_and_a_body_that_breaks_says_nothing() {
-    let seen = Seen::default();
+    let seen = LearnedSamples::default();
     let limiter = seen.limiter();
     let layer = ConcurrencyLayer::adaptive(limiter.clone());
     let ask = async |code: Option<&'static str>| {
@@ -348,7 +348,7 @@ async fn the_trailers_of_a_call_say_how_it_ended_and_a_body_that_breaks_says_not
 
 #[tokio::test]
 async fn a_server_of_axum_and_hyper_reads_every_body_to_its_end() {
-    let seen = Seen::default();
+    let seen = LearnedSamples::default();
     let limiter = seen.limiter();
     let routes: Router = Router::new()
         .route("/text", get(async || "text"))
@@ -381,7 +381,7 @@ async fn a_server_of_axum_and_hyper_reads_every_body_to_its_end() {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum CallStep {
     Ask,
     /// A client that waits for its answer goes.
     Go(usize),
@@ -400,11 +400,11 @@ proptest! {
     #[test]
     fn the_backend_works_on_as_many_as_the_limit_allows_and_no_more(
         steps in prop::collection::vec(prop_oneof![
-            5 => Just(Step::Ask),
-            2 => any::<usize>().prop_map(Step::Go),
-            2 => Just(Step::Answer),
-            4 => any::<usize>().prop_map(Step::Read),
-            1 => (0..5_u64).prop_map(Step::Limit),
+            5 => Just(CallStep::Ask),
+            2 => any::<usize>().prop_map(CallStep::Go),
+            2 => Just(CallStep::Answer),
+            4 => any::<usize>().prop_map(CallStep::Read),
+            1 => (0..5_u64).prop_map(CallStep::Limit),
         ], 1..60),
         waits: bool,
     ) {
@@ -420,7 +420,7 @@ proptest! {
         for step in steps {
             let room_before = limiter.in_use() < limiter.limit();
             match step {
-                Step::Ask => {
+                CallStep::Ask => {
                     let mut request = backend.ask(&layer, Request::new(()));
                     match poll(request.as_mut()) {
                         Poll::Pending => {
@@ -434,15 +434,15 @@ proptest! {
                         }
                     }
                 }
-                Step::Go(which) if !asking.is_empty() => drop(asking.swap_remove(which % asking.len())),
-                Step::Answer => backend.go.notify_waiters(),
-                Step::Read(which) if !answered.is_empty() => {
-                    let response: Answer =
+                CallStep::Go(which) if !asking.is_empty() => drop(asking.swap_remove(which % asking.len())),
+                CallStep::Answer => backend.go.notify_waiters(),
+                CallStep::Read(which) if !answered.is_empty() => {
+                    let response: HeldResponse =
                         answered.swap_remove(which % answered.len());
                     let mut body = response.into_body();
                     prop_assert!(poll(pin!(body.frame())).is_ready());
                 }
-                Step::Limit(limit) => limiter.set_limit(limit),
+                CallStep::Limit(limit) => limiter.set_limit(limit),
                 _ => {}
             }
             // Whoever was woken looks.

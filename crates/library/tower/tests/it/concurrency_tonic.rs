@@ -18,7 +18,7 @@ use tonic::{Code, Response, Status};
 use tonic_prost::ProstCodec;
 use tower::Service;
 
-use super::concurrency::Seen;
+use super::concurrency::LearnedSamples;
 
 /// Returns what it gets, or a status of that number.
 #[derive(Clone)]
@@ -68,7 +68,7 @@ async fn say(client: &mut tonic::client::Grpc<Channel>, text: &str) -> Result<St
 
 #[tokio::test]
 async fn calls_of_tonic_are_measured_to_their_trailers_and_rejected_as_unavailable() {
-    let seen = Seen::default();
+    let seen = LearnedSamples::default();
     let limiter = seen.limiter();
     let places = ConcurrencyLimiter::direct(1);
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");

@@ -16,7 +16,7 @@ use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-type Answer = Response<Body<Full<Bytes>>>;
+type LimitedResponse = Response<Body<Full<Bytes>>>;
 
 fn name(text: &'static str) -> HeaderName {
     HeaderName::from_static(text)
@@ -37,7 +37,7 @@ impl<C: Clock + 'static> Site<C> {
         Self { layer, reached: Arc::default() }
     }
 
-    async fn ask(&self, request: Request<()>) -> Answer {
+    async fn ask(&self, request: Request<()>) -> LimitedResponse {
         let reached = Arc::clone(&self.reached);
         let service = self.layer.layer(service_fn(move |_: Request<()>| {
             reached.fetch_add(1, Relaxed);
@@ -46,13 +46,13 @@ impl<C: Clock + 'static> Site<C> {
         service.oneshot(request).await.expect("a response")
     }
 
-    async fn ask_as(&self, user: &str) -> Answer {
+    async fn ask_as(&self, user: &str) -> LimitedResponse {
         let request = Request::get("/").header("user", user);
         self.ask(request.body(()).expect("a request")).await
     }
 }
 
-async fn text(response: Answer) -> String {
+async fn text(response: LimitedResponse) -> String {
     let body = response.into_body().collect().await.expect("a body");
     String::from_utf8(body.to_bytes().to_vec()).expect("a text")
 }

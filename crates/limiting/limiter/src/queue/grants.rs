@@ -8,7 +8,7 @@ use std::task::Waker;
 
 use super::claim::{Claim, earlier};
 use super::grant::{Act, Grant, Granted};
-use super::lines::{Line, State, Waiter};
+use super::lines::{Line, QueueState, Waiter};
 use super::ticket::Ticket;
 
 impl Ticket<'_> {
@@ -83,7 +83,7 @@ impl Line {
     }
 }
 
-impl State {
+impl QueueState {
     /// The granted request `id` leaves, and those behind it come up. True if its permits are free then: the
     /// store gets them back.
     ///

@@ -40,7 +40,7 @@ pub(crate) struct Lines {
     pub(super) most: usize,
     /// The number of waiters in the state, readable without the lock.
     pub(super) waiting: AtomicUsize,
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     /// Lateness of timers.
     late: Longest,
     /// Time that calls to the store take.
@@ -51,7 +51,7 @@ pub(crate) struct Lines {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub(super) struct QueueState {
     pub(super) lines: HashMap<Box<[u8]>, Line>,
     pub(super) waiters: HashMap<u64, Waiter>,
     /// Number of claims of all waiters together.
@@ -120,7 +120,7 @@ impl Lines {
         Self {
             most,
             waiting: AtomicUsize::new(0),
-            state: Mutex::new(State { is_shared, ..State::default() }),
+            state: Mutex::new(QueueState { is_shared, ..QueueState::default() }),
             late: Longest::default(),
             trip: Longest::default(),
             shares: Shares::default(),
@@ -133,7 +133,7 @@ impl Lines {
         self.events.stats(self.waiting.load(Relaxed), self.most)
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock()
     }
 
@@ -180,7 +180,7 @@ impl Lines {
     pub(crate) fn refresh(&self) {
         if self.waiting.load(Relaxed) > 0 {
             let mut state = self.state();
-            let State { lines, waiters, next, .. } = &mut *state;
+            let QueueState { lines, waiters, next, .. } = &mut *state;
             lines.values_mut().for_each(|line| (line.base, line.stale_below) = (None, *next));
             for waiter in waiters.values_mut() {
                 waiter.claims.iter_mut().for_each(|claim| claim.pace = Pace::Unknown);
@@ -216,7 +216,7 @@ pub(super) const fn places(claims: &[Claim]) -> Room {
     Room { places: claims.len() as u64, bytes: 0 }
 }
 
-impl State {
+impl QueueState {
     pub(super) fn behind(&self, claims: &[Claim], now: Timestamp) -> Option<Timestamp> {
         let turn = |claim: &Claim| {
             let line = self.lines.get(&claim.key).filter(|line| !line.order.is_empty())?;

@@ -51,7 +51,7 @@ enum Stage<'l, S: Store, O: Observer, F, T> {
     Forgoes(Grant),
 }
 
-pub(super) enum Next<'l, S: Store, O: Observer, F, T> {
+pub(super) enum NextStep<'l, S: Store, O: Observer, F, T> {
     /// To plan it by the rules that are in force now, and to ask for it.
     Plan,
     /// To [wait](Queued::wait).
@@ -109,7 +109,7 @@ where
         rules: &Arc<Rules<O>>,
         domain: &Domain,
         scratch: &mut Scratch,
-    ) -> Next<'l, S, O, F, T> {
+    ) -> NextStep<'l, S, O, F, T> {
         let round = Round::of(domain, scratch);
         match replace(&mut self.stage, Stage::Arrived) {
             Stage::Arrived => self.arrive(rules, round, scratch).await,
@@ -119,12 +119,12 @@ where
                 let turn = self.limiter.lines.again(&round.claims.list, self.now);
                 let overall = self.deny(&round, turn.unwrap_or(self.now), scratch).await;
                 waiting.ticket.ends(end, self.waited());
-                Next::Answer(overall)
+                NextStep::Answer(overall)
             }
             Stage::Forgoes(grant) => {
                 let behind = self.limiter.lines.behind(&round.claims.list, self.now);
                 let turn = behind.map_or(grant.act_at, |turn| turn.max(grant.act_at));
-                Next::Answer(self.deny(&round, turn, scratch).await)
+                NextStep::Answer(self.deny(&round, turn, scratch).await)
             }
         }
     }
@@ -136,7 +136,7 @@ where
         rules: &Arc<Rules<O>>,
         mut round: Round<'_>,
         scratch: &mut Scratch,
-    ) -> Next<'l, S, O, F, T> {
+    ) -> NextStep<'l, S, O, F, T> {
         let limiter = self.limiter;
         let now = self.now;
         let lines = &limiter.lines;
@@ -152,10 +152,10 @@ where
                 if *is_late {
                     lines.events.not_joined(NoWait::TooLong);
                 }
-                return Next::Answer(*overall);
+                return NextStep::Answer(*overall);
             }
             Asked::Granted(grant) if grant.act_at <= now.max(grant.granted_at) => {
-                return planned.map_or(Next::Plan, |planned| Next::Pass(planned, grant.clone()));
+                return planned.map_or(NextStep::Plan, |planned| NextStep::Pass(planned, grant.clone()));
             }
             _ => {}
         }
@@ -174,10 +174,10 @@ where
             if let Ok(ticket) = ticket {
                 let mut waiting = Waiting::new(self.limiter, patience, ticket, deadline, now);
                 waiting.planned = planned;
-                return Next::Wait(waiting);
+                return NextStep::Wait(waiting);
             }
         }
-        Next::Answer(self.turn_away(&round, asked, planned, scratch).await)
+        NextStep::Answer(self.turn_away(&round, asked, planned, scratch).await)
     }
 
     /// Asks for a request that waits. Without an answer that decides, it waits on.
@@ -187,7 +187,7 @@ where
         rules: &Arc<Rules<O>>,
         round: &Round<'_>,
         scratch: &mut Scratch,
-    ) -> Next<'l, S, O, F, T> {
+    ) -> NextStep<'l, S, O, F, T> {
         let (alike, planned) = self.plan_ahead(rules, round, scratch);
         let ticket = &mut waiting.ticket;
         let deadline = waiting.deadline;
@@ -201,14 +201,14 @@ where
                     Outcome::Deny => End::Denied,
                 };
                 ticket.ends(end, self.waited());
-                return Next::Answer(overall);
+                return NextStep::Answer(overall);
             }
             Asked::Granted(_) => {}
             Asked::Until(dues) => ticket.denied_until(&dues),
             Asked::Unknown | Asked::Behind(_) => ticket.not_before_its_turn(),
         }
         waiting.planned = planned;
-        Next::Wait(waiting)
+        NextStep::Wait(waiting)
     }
 
     /// Waits until something is to be done. `Some`: the permits that it was granted may be used.

@@ -11,7 +11,7 @@ use super::alike::Alike;
 use super::claim::{Claim, earlier};
 use super::events::{End, NoWait};
 use super::grant::Grant;
-use super::lines::{Left, Lines, State, Waiter, places};
+use super::lines::{Left, Lines, QueueState, Waiter, places};
 use crate::shares::{Holder, Room};
 
 /// A request that is to wait.
@@ -26,7 +26,7 @@ pub(crate) struct Joining {
 
 /// Where a request is in its lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum QueuePosition {
     /// Other requests come before it.
     Behind,
     /// It has its turn at this instant, as far as is known, and is asked for from `ask_at` on.
@@ -97,7 +97,7 @@ impl Lines {
     }
 
     /// Makes a waiter of the request, if there is a place for it.
-    fn admit(&self, state: &State, joining: Joining, is_late: bool) -> Result<Waiter, NoWait> {
+    fn admit(&self, state: &QueueState, joining: Joining, is_late: bool) -> Result<Waiter, NoWait> {
         let Joining { holder, claims, alike, deadline } = joining;
         let why = match () {
             () if state.is_ended => Some(NoWait::Ended),
@@ -120,7 +120,7 @@ impl Lines {
         Ok(Waiter { holder, claims, behind, deadline, alike, not_before, grant, waker, is_woken })
     }
 
-    fn joined(&self, mut state: MutexGuard<'_, State>, id: u64, waiter: Waiter) -> Ticket<'_> {
+    fn joined(&self, mut state: MutexGuard<'_, QueueState>, id: u64, waiter: Waiter) -> Ticket<'_> {
         state.waiters.insert(id, waiter);
         self.waiting.store(state.waiters.len(), Relaxed);
         drop(state);
@@ -143,17 +143,17 @@ impl<'l> Ticket<'l> {
     }
 
     /// Its present place, if requests are asked for by `ahead` before their turns.
-    pub(crate) fn place(&self, ahead: Duration) -> Place {
+    pub(crate) fn place(&self, ahead: Duration) -> QueuePosition {
         let state = self.lines.state();
-        let Some(waiter) = state.waiters.get(&self.id) else { return Place::Ended };
+        let Some(waiter) = state.waiters.get(&self.id) else { return QueuePosition::Ended };
         if let Some(grant) = &waiter.grant {
-            return Place::Granted(grant.act_at);
+            return QueuePosition::Granted(grant.act_at);
         }
         if state.is_ended {
-            return Place::Ended;
+            return QueuePosition::Ended;
         }
         if waiter.behind > 0 {
-            return Place::Behind;
+            return QueuePosition::Behind;
         }
         let turn = |claim: &Claim| Some(claim.turn(state.lines.get(&claim.key)?.base?));
         let turn = waiter.claims.iter().filter_map(turn).max().unwrap_or(Timestamp::ZERO);
@@ -163,7 +163,7 @@ impl<'l> Ticket<'l> {
             }
             _ => turn,
         };
-        Place::First { turn, ask_at }
+        QueuePosition::First { turn, ask_at }
     }
 
     /// The requests behind it that want the same and have their turns before `until`, at most `most`; and the
@@ -225,7 +225,7 @@ impl<'l> Ticket<'l> {
     /// The store has denied it until these instants, one for each claim.
     pub(crate) fn denied_until(&self, dues: &[Timestamp]) {
         let mut state = self.lines.state();
-        let State { lines, waiters, .. } = &mut *state;
+        let QueueState { lines, waiters, .. } = &mut *state;
         let first = waiters.get_mut(&self.id).filter(|it| it.behind == 0 && it.grant.is_none());
         let Some(waiter) = first else { return };
         for (claim, due) in waiter.claims.iter().zip(dues) {
@@ -241,7 +241,7 @@ impl<'l> Ticket<'l> {
 
     /// It is asked for at its turn, not ahead of it.
     pub(crate) fn not_before_its_turn(&self) {
-        if let Place::First { turn, .. } = self.place(Duration::ZERO)
+        if let QueuePosition::First { turn, .. } = self.place(Duration::ZERO)
             && let Some(waiter) = self.lines.state().waiters.get_mut(&self.id)
         {
             waiter.not_before = turn;

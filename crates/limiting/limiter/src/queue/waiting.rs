@@ -12,7 +12,7 @@ use tollgate_policy::Domain;
 use tollgate_store::{Store, Take, at_once};
 
 use super::patience::Patience;
-use super::ticket::{Place, Ticket};
+use super::ticket::{QueuePosition, Ticket};
 use crate::limiter::Limiter;
 use crate::rules::Rules;
 use crate::scratch::{Item, Scratch};
@@ -76,15 +76,17 @@ where
         loop {
             now = now.max((patience.now)());
             let due = match self.ticket.place(self.limiter.lines.ahead()) {
-                Place::Ended => return Wake::Ended,
-                Place::Granted(act_at) if act_at <= now => return Wake::Granted,
-                Place::Granted(act_at) => Some(act_at),
-                Place::First { turn, .. } if turn > self.deadline && turn > now => return Wake::TimeUp,
-                Place::First { turn, ask_at } if ask_at <= now => {
+                QueuePosition::Ended => return Wake::Ended,
+                QueuePosition::Granted(act_at) if act_at <= now => return Wake::Granted,
+                QueuePosition::Granted(act_at) => Some(act_at),
+                QueuePosition::First { turn, .. } if turn > self.deadline && turn > now => {
+                    return Wake::TimeUp;
+                }
+                QueuePosition::First { turn, ask_at } if ask_at <= now => {
                     return Wake::Ask { is_early: turn > now };
                 }
-                Place::First { ask_at, .. } => Some(ask_at),
-                Place::Behind => None,
+                QueuePosition::First { ask_at, .. } => Some(ask_at),
+                QueuePosition::Behind => None,
             };
             let mut timer = due.map(|due| Box::pin((patience.sleep)(due.since(now))));
             if self.planned.is_some() && !self.ticket.can_be_granted() {

@@ -97,14 +97,14 @@ pub(crate) enum Found {
 }
 
 #[derive(Debug)]
-enum Entry {
+enum TableEntry {
     Open(Box<Held>),
     Settled(Settled),
 }
 
 #[derive(Debug, Default)]
-struct Part {
-    entries: HashMap<u128, Entry>,
+struct TableShard {
+    entries: HashMap<u128, TableEntry>,
     open: usize,
     /// The ends of the open reservations. Entries of settled ones are skipped, and removed once they are the
     /// majority.
@@ -115,8 +115,8 @@ struct Part {
 
 /// The open reservations, and those settled recently.
 #[derive(Debug)]
-pub(crate) struct Table {
-    parts: [Mutex<Part>; PARTS],
+pub(crate) struct ReservationTable {
+    parts: [Mutex<TableShard>; PARTS],
     shares: Shares,
     most: usize,
     live: AtomicUsize,
@@ -142,7 +142,7 @@ pub(crate) struct Events {
 /// A place that is kept free for one reservation; given up when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Place<'a> {
-    table: &'a Table,
+    table: &'a ReservationTable,
     pub(crate) holder: Holder,
     pub(crate) bytes: u64,
 }
@@ -162,7 +162,7 @@ pub(crate) enum NoPlace {
     Share { of: ReservationShare, has: Room, free: Room },
 }
 
-impl Table {
+impl ReservationTable {
     pub(crate) fn new(most: usize) -> Self {
         Self {
             parts: Default::default(),
@@ -263,7 +263,7 @@ impl Table {
         let mut part = self.part(id);
         self.drop_expired(&mut part, held.made_at, DROPPED_A_CALL);
         part.ends.push(Reverse((held.expires_at, id.0)));
-        part.entries.insert(id.0, Entry::Open(Box::new(held)));
+        part.entries.insert(id.0, TableEntry::Open(Box::new(held)));
         part.open += 1;
     }
 
@@ -278,11 +278,11 @@ impl Table {
         let mut part = self.part(id);
         self.drop_expired(&mut part, now, DROPPED_A_CALL);
         let settled = match part.entries.get(&id.0) {
-            Some(Entry::Settled(settled)) => return Found::Settled(*settled),
-            Some(Entry::Open(held)) if held.expires_at > now => settle(held),
+            Some(TableEntry::Settled(settled)) => return Found::Settled(*settled),
+            Some(TableEntry::Open(held)) if held.expires_at > now => settle(held),
             _ => return Found::Unknown,
         };
-        let Some(Entry::Open(held)) = part.entries.insert(id.0, Entry::Settled(settled)) else {
+        let Some(TableEntry::Open(held)) = part.entries.insert(id.0, TableEntry::Settled(settled)) else {
             return Found::Unknown;
         };
         self.close(&mut part, held.holder, held.bytes);
@@ -296,16 +296,16 @@ impl Table {
 
     /// Marks a settled reservation as not carried out everywhere.
     pub(crate) fn degrade(&self, id: ReservationId) {
-        if let Some(Entry::Settled(settled)) = self.part(id).entries.get_mut(&id.0) {
+        if let Some(TableEntry::Settled(settled)) = self.part(id).entries.get_mut(&id.0) {
             settled.is_degraded = true;
         }
     }
 
-    fn part(&self, id: ReservationId) -> MutexGuard<'_, Part> {
+    fn part(&self, id: ReservationId) -> MutexGuard<'_, TableShard> {
         lock(&self.parts[(id.0 % PARTS as u128) as usize])
     }
 
-    fn drop_expired(&self, part: &mut Part, now: Timestamp, most: usize) {
+    fn drop_expired(&self, part: &mut TableShard, now: Timestamp, most: usize) {
         for _ in 0..most {
             if part.settled.front().is_some_and(|(until, _)| *until <= now) {
                 part.forget_oldest();
@@ -314,7 +314,7 @@ impl Table {
                 break;
             };
             part.ends.pop();
-            if let Some(Entry::Open(held)) = part.entries.get(&id) {
+            if let Some(TableEntry::Open(held)) = part.entries.get(&id) {
                 let holder = held.holder;
                 let bytes = held.bytes;
                 self.events.expired.fetch_add(1, Relaxed);
@@ -325,17 +325,17 @@ impl Table {
     }
 
     /// Notes that a reservation of `bytes` is no longer open.
-    fn close(&self, part: &mut Part, holder: Holder, bytes: u64) {
+    fn close(&self, part: &mut TableShard, holder: Holder, bytes: u64) {
         self.free(holder, bytes);
         part.open -= 1;
         if part.ends.len() > 2 * part.open + 64 {
-            let Part { ends, entries, .. } = part;
-            ends.retain(|Reverse((_, id))| matches!(entries.get(id), Some(Entry::Open(_))));
+            let TableShard { ends, entries, .. } = part;
+            ends.retain(|Reverse((_, id))| matches!(entries.get(id), Some(TableEntry::Open(_))));
         }
     }
 }
 
-impl Part {
+impl TableShard {
     fn forget_oldest(&mut self) {
         if let Some((_, id)) = self.settled.pop_front() {
             self.entries.remove(&id);
@@ -343,6 +343,6 @@ impl Part {
     }
 }
 
-fn lock(part: &Mutex<Part>) -> MutexGuard<'_, Part> {
+fn lock(part: &Mutex<TableShard>) -> MutexGuard<'_, TableShard> {
     part.lock()
 }

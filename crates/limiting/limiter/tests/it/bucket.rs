@@ -231,7 +231,7 @@ impl Spec {
 
 /// Permits in one client's bucket.
 #[derive(Clone, Copy, Debug)]
-struct Level {
+struct BucketLevel {
     /// In thousandths of a permit.
     parts: i128,
     at: Timestamp,
@@ -242,7 +242,7 @@ struct Level {
     rates_ago: u32,
 }
 
-impl Level {
+impl BucketLevel {
     fn pass(&mut self, spec: &Spec, now: Timestamp) {
         let full = i128::from(spec.burst) * PERMIT;
         let elapsed_ms = i128::try_from(now.since(self.at).as_millis()).expect("minutes");
@@ -300,7 +300,7 @@ fn fitting(spec: &Spec, classes: &[usize], parts: i128) -> (Vec<bool>, i128) {
 fn law<S: Store>(store: S, is_together: bool, reloads: &[(Spec, Vec<Asked>)]) -> Result<(), TestCaseError> {
     let limiter: Limiter<S> =
         Limiter::new(reloads[0].0.policy(is_together), store, LimiterSettings::default());
-    let mut levels = BTreeMap::<usize, Level>::new();
+    let mut levels = BTreeMap::<usize, BucketLevel>::new();
     let mut now = NOON;
     let mut before = &reloads[0].0;
     for (nth, (spec, requests)) in reloads.iter().enumerate() {
@@ -318,7 +318,7 @@ fn law<S: Store>(store: S, is_together: bool, reloads: &[(Spec, Vec<Asked>)]) ->
             now = now + Duration::from_millis(*gap_ms);
             let classes: Vec<usize> = classes.iter().map(|class| class.index(spec.classes.len())).collect();
             let full = i128::from(spec.burst) * PERMIT;
-            let unseen = Level { parts: full, at: now, full_again: now, rates_ago: 0 };
+            let unseen = BucketLevel { parts: full, at: now, full_again: now, rates_ago: 0 };
             let level = levels.entry(*client).or_insert(unseen);
             level.pass(spec, now);
             if level.full_again <= now {

@@ -31,10 +31,10 @@ fn requests() -> impl Strategy<Value = Vec<Asked>> {
 }
 
 /// Hits that each counter has counted, by key and limit.
-type Counts = BTreeMap<(usize, usize), u64>;
+type HitCounts = BTreeMap<(usize, usize), u64>;
 
 /// Adds one descriptor's hits to all its limits; true when none of them is passed.
-fn count(counts: &mut Counts, (key, hits): (usize, u64)) -> bool {
+fn count(counts: &mut HitCounts, (key, hits): (usize, u64)) -> bool {
     let limits = LIMITS[key].1.iter().enumerate();
     // No `all`: every limit is charged, whatever the others say.
     limits.fold(true, |fits, (index, limit)| {
@@ -65,7 +65,7 @@ proptest! {
     #[test]
     fn each_limit_counts_every_hit_and_denies_what_passes_it(requests in requests()) {
         let limiter = limiter(RULES);
-        let mut counts = Counts::new();
+        let mut counts = HitCounts::new();
         for asked in requests {
             let want: Vec<bool> = asked.iter().map(|&one| count(&mut counts, one)).collect();
             let (overall, got) = outcomes(&limiter, &asked, NOON);
@@ -77,7 +77,7 @@ proptest! {
     #[test]
     fn together_is_charged_exactly_when_everything_fits(requests in requests()) {
         let limiter = limiter(&format!("{RULES}\ncharge: together"));
-        let mut counts = Counts::new();
+        let mut counts = HitCounts::new();
         for asked in requests {
             let mut tried = counts.clone();
             let want: Vec<bool> = asked.iter().map(|&one| count(&mut tried, one)).collect();

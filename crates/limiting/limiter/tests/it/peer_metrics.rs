@@ -12,12 +12,12 @@ use tollgate_store::ModelStore;
 use crate::common::{NOON, ask, ask_at, limiter, of, policy};
 
 /// Total, within, near, over and shadow hits.
-type Counts = [u64; 5];
+type MetricCounts = [u64; 5];
 
 const NAMES: [&str; 5] = ["total_hits", "within_limit", "near_limit", "over_limit", "shadow_mode"];
 
 /// The series of the rule with this first key, as `/metrics` shows them.
-fn shown(limiter: &Limiter<ModelStore>, key1: &str) -> Counts {
+fn shown(limiter: &Limiter<ModelStore>, key1: &str) -> MetricCounts {
     let text = limiter.metrics().render();
     NAMES.map(|name| {
         let start = format!(r#"ratelimit_service_rate_limit_{name}{{domain="d",key1="{key1}"}} "#);
@@ -69,7 +69,7 @@ fn a_denial_that_is_not_counted_leaves_the_room_that_it_found() {
 #[derive(Default)]
 struct Model {
     counted: HashMap<(u8, u64), u64>,
-    counts: Counts,
+    counts: MetricCounts,
 }
 
 impl Model {

@@ -19,14 +19,14 @@ use tollgate_core::{RetryAfter, Timestamp};
 use tollgate_limiter::{Descriptor, Entry, Limiter, Patience, Request, Scratch};
 use tollgate_store::{Store, block_on};
 
-use self::sim::{Tasks, World};
+use self::sim::{SimClock, Tasks};
 use crate::common::NOON;
 
 const LONG: Duration = Duration::from_secs(3_600);
 
 /// Fate of one request: whether it passed, and after how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Seen {
+enum RequestFate {
     Waits,
     Passed(u64),
     Denied(u64),
@@ -35,9 +35,9 @@ enum Seen {
 /// A limiter whose callers wait in a world of their own.
 struct Hall<'l, S: Store> {
     limiter: &'l Limiter<S>,
-    world: Arc<World>,
+    world: Arc<SimClock>,
     tasks: Tasks<'l>,
-    seen: Rc<RefCell<Vec<Seen>>>,
+    seen: Rc<RefCell<Vec<RequestFate>>>,
     /// When each that was denied may come again, in ms.
     retry_ms: Rc<RefCell<Vec<Option<u128>>>>,
     /// Those whose callers close their connections, and who is to be woken then.
@@ -52,7 +52,7 @@ struct Gone {
 
 impl<'l, S: Store> Hall<'l, S> {
     fn new(limiter: &'l Limiter<S>) -> Self {
-        let world = World::at(NOON);
+        let world = SimClock::at(NOON);
         let seen = Rc::default();
         let retry_ms = Rc::default();
         let gone = Arc::default();
@@ -67,7 +67,7 @@ impl<'l, S: Store> Hall<'l, S> {
         let seen = Rc::clone(&self.seen);
         let descriptors = descriptors.to_vec();
         let index = seen.borrow().len();
-        seen.borrow_mut().push(Seen::Waits);
+        seen.borrow_mut().push(RequestFate::Waits);
         let retry_ms = Rc::clone(&self.retry_ms);
         let gone = Arc::clone(&self.gone);
         retry_ms.borrow_mut().push(None);
@@ -100,7 +100,8 @@ impl<'l, S: Store> Hall<'l, S> {
                 retry_ms.borrow_mut()[index] = Some(wait.as_millis());
             }
             let is_admitted = answer.is_admitted();
-            seen.borrow_mut()[index] = if is_admitted { Seen::Passed(ms) } else { Seen::Denied(ms) };
+            seen.borrow_mut()[index] =
+                if is_admitted { RequestFate::Passed(ms) } else { RequestFate::Denied(ms) };
         });
         assert_eq!(started, index);
         index
@@ -134,7 +135,7 @@ impl<'l, S: Store> Hall<'l, S> {
         self.tasks.run_until(end);
     }
 
-    fn seen(&self) -> Vec<Seen> {
+    fn seen(&self) -> Vec<RequestFate> {
         self.seen.borrow().clone()
     }
 

@@ -11,7 +11,7 @@ use tollgate_store_memory::MemoryStore;
 
 /// One step of a history on a stock that never comes back, of 100.
 #[derive(Clone, Copy, Debug)]
-enum Step {
+enum StockStep {
     Reserve {
         hits: u64,
         ttl_s: u64,
@@ -32,14 +32,15 @@ enum Step {
     },
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = StockStep> {
     prop_oneof![
         // One of 0 holds nothing: `reservations.rs` has it.
-        4 => (1..20_u64, 1..30_u64).prop_map(|(hits, ttl_s)| Step::Reserve { hits, ttl_s }),
-        3 => (0..20_usize, prop::option::of(0..30_u64)).prop_map(|(which, actual)| Step::Commit { which, actual }),
-        2 => (0..20_usize).prop_map(|which| Step::Cancel { which }),
-        1 => (0..10_u64).prop_map(|hits| Step::Take { hits }),
-        2 => (0..10_u64).prop_map(|seconds| Step::Wait { seconds }),
+        4 => (1..20_u64, 1..30_u64).prop_map(|(hits, ttl_s)| StockStep::Reserve { hits, ttl_s }),
+        3 => (0..20_usize, prop::option::of(0..30_u64))
+            .prop_map(|(which, actual)| StockStep::Commit { which, actual }),
+        2 => (0..20_usize).prop_map(|which| StockStep::Cancel { which }),
+        1 => (0..10_u64).prop_map(|hits| StockStep::Take { hits }),
+        2 => (0..10_u64).prop_map(|seconds| StockStep::Wait { seconds }),
     ]
 }
 
@@ -85,21 +86,21 @@ proptest! {
                 Ok(())
             };
             match step {
-                Step::Reserve { hits, ttl_s } => {
+                StockStep::Reserve { hits, ttl_s } => {
                     let got = desk.reserve("k=v", hits, ReserveTerms { ttl: seconds(ttl_s), ..NOW }, now);
                     let fits = (taken + spent(&made)) + hits <= 100;
                     prop_assert_eq!(got.id.is_some(), fits, "{} more of {}", hits, taken + spent(&made));
                     made.extend(got.id.map(|id| (id, hits, Fate::Open { until: second + ttl_s })));
                 }
-                Step::Commit { which, actual } => settle(which, actual, &mut made)?,
-                Step::Cancel { which } => settle(which, Some(0), &mut made)?,
-                Step::Take { hits } => {
+                StockStep::Commit { which, actual } => settle(which, actual, &mut made)?,
+                StockStep::Cancel { which } => settle(which, Some(0), &mut made)?,
+                StockStep::Take { hits } => {
                     let fits = taken + spent(&made) + hits <= 100;
                     let told = ask_at(&desk.0, "d", &[of("k=v").hits(hits)], now);
                     prop_assert_eq!(told.starts_with("OK"), fits, "{}", told);
                     taken += if fits { hits } else { 0 };
                 }
-                Step::Wait { seconds } => second += seconds,
+                StockStep::Wait { seconds } => second += seconds,
             }
             let left = 100_u64.saturating_sub(taken + spent(&made));
             prop_assert_eq!(desk.left("k=v", NOON + seconds(second)), left, "after {:?}", step);

@@ -17,7 +17,7 @@ fn count<'a>(settings: &TopSettings, slot: &LazyTopKeys, denials: impl Iterator<
     let sketch = settings.sketch(slot).expect("there is room");
     for (second, key) in denials {
         let hash = settings.hash([key.as_bytes()].into_iter());
-        sketch.count(hash, 1, at(second), || Text::of([key.as_bytes()].into_iter()));
+        sketch.count(hash, 1, at(second), || ShownKey::of([key.as_bytes()].into_iter()));
     }
 }
 
@@ -26,12 +26,12 @@ fn note(settings: &TopSettings, slot: &LazyTopKeys, second: u64, key: &str) {
     let sketch = settings.sketch(slot).expect("there is room");
     if let Some(weight) = sketch.weight(at(second)) {
         let hash = settings.hash([key.as_bytes()].into_iter());
-        sketch.count(hash, weight, at(second), || Text::of([key.as_bytes()].into_iter()));
+        sketch.count(hash, weight, at(second), || ShownKey::of([key.as_bytes()].into_iter()));
     }
 }
 
 fn shown(parts: &[&str]) -> String {
-    Text::of(parts.iter().map(|part| part.as_bytes())).as_str().to_owned()
+    ShownKey::of(parts.iter().map(|part| part.as_bytes())).as_str().to_owned()
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn a_key_is_shown_with_escapes_and_cut_between_characters() {
         // The end of a long value, cut in the middle of a character, is not seen.
         ("漢".repeat(1_000).as_bytes(), "漢".repeat(20) + "…"),
     ] {
-        assert_eq!(Text::of([bytes].into_iter()).as_str(), want);
+        assert_eq!(ShownKey::of([bytes].into_iter()).as_str(), want);
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::key::{Key, Way};
+use super::key::{KeyVariable, Way};
 use super::place::Places;
 use super::zone::{LISTED, STATUS, Use, Zone, plain};
 
@@ -64,7 +64,7 @@ fn write_one(
     };
     // Writing to a string cannot fail.
     let _ = writeln!(out, "#\n# For {}{more}:", at.join(", "));
-    let mut keys: Vec<Key> = Vec::new();
+    let mut keys: Vec<KeyVariable> = Vec::new();
     for key in zones.iter().flat_map(|zone| zone.entries()) {
         if key.way() != Way::Url && !keys.contains(&key) {
             keys.push(key);
@@ -110,7 +110,7 @@ fn descriptor(zone: &Zone) -> String {
 }
 
 /// The parameter of the URL that brings an entry.
-pub(super) fn parameter(key: &Key) -> String {
+pub(super) fn parameter(key: &KeyVariable) -> String {
     match key.way() {
         Way::Url => format!("entry={}=${}", key.entry, key.variable),
         Way::Field | Way::Set | Way::Checked => format!("entry_header={}={}", key.entry, key.field()),
@@ -118,19 +118,19 @@ pub(super) fn parameter(key: &Key) -> String {
 }
 
 /// The line that puts a value into a field.
-pub(super) fn sent(key: &Key) -> String {
+pub(super) fn sent(key: &KeyVariable) -> String {
     format!("proxy_set_header {} ${};", key.field(), key.sent())
 }
 
 /// The line of the limited place that keeps its value for the subrequest.
-fn set(key: &Key) -> String {
+fn set(key: &KeyVariable) -> String {
     let from = if key.way() == Way::Checked { "checked_" } else { "" };
     format!("set ${} ${from}{};", key.sent(), key.variable)
 }
 
 /// The line beside the servers that leaves out control characters.
-fn checked(key: &Key) -> String {
-    let Key { variable, .. } = key;
+fn checked(key: &KeyVariable) -> String {
+    let KeyVariable { variable, .. } = key;
     format!(r#"map ${variable} $checked_{variable} {{ default ${variable}; "~[\x00-\x1F\x7F]" invalid; }}"#)
 }
 

@@ -13,12 +13,12 @@ const FILE: &str = "# configuration file ";
 
 /// The files of one configuration.
 pub(super) struct Files {
-    place: Place,
+    place: IncludeSource,
     bytes_left: u64,
 }
 
 /// Where included files are.
-enum Place {
+enum IncludeSource {
     /// Included files are on disk, in this folder if their paths are relative.
     Disk { folder: PathBuf },
     /// Included files are in the output of `nginx -T`, by their paths; relative paths begin in `folder`.
@@ -41,28 +41,29 @@ pub(super) enum Missing {
 }
 
 /// A file: its path and its text.
-pub(super) type Text = (String, String);
+pub(super) type PathAndText = (String, String);
 
 impl Files {
     /// The files around `text`, which was read from `path` or stdin, and the first of these files.
-    pub(super) fn around(path: Option<&Path>, name: &str, text: String) -> (Self, Text) {
+    pub(super) fn around(path: Option<&Path>, name: &str, text: String) -> (Self, PathAndText) {
         let bytes_left = MAX_BYTES.saturating_sub(text.len() as u64);
         if let Some((first, texts)) = printed(&text) {
             let text = texts.get(&first).cloned().unwrap_or_default();
-            let place = Place::Printed { folder: folder_of(Path::new(&first)), texts };
+            let place = IncludeSource::Printed { folder: folder_of(Path::new(&first)), texts };
             return (Self { place, bytes_left }, (first, text));
         }
-        let place = path.map_or(Place::Unknown, |path| Place::Disk { folder: folder_of(path) });
+        let place =
+            path.map_or(IncludeSource::Unknown, |path| IncludeSource::Disk { folder: folder_of(path) });
         (Self { place, bytes_left }, (name.to_owned(), text))
     }
 
     /// The files that `include` with this argument reads, in their order.
-    pub(super) fn included(&mut self, argument: &str) -> Result<Vec<Text>, Missing> {
+    pub(super) fn included(&mut self, argument: &str) -> Result<Vec<PathAndText>, Missing> {
         let is_pattern = argument.contains(['*', '?', '[']);
         let mut found = Vec::new();
         match &self.place {
-            Place::Unknown => return Err(Missing::Stdin),
-            Place::Printed { folder, texts } => {
+            IncludeSource::Unknown => return Err(Missing::Stdin),
+            IncludeSource::Printed { folder, texts } => {
                 let path = folder.join(argument).display().to_string();
                 let options =
                     glob::MatchOptions { require_literal_separator: true, ..glob::MatchOptions::new() };
@@ -80,7 +81,7 @@ impl Files {
                     return Err(Missing::NotPrinted);
                 }
             }
-            Place::Disk { folder } => {
+            IncludeSource::Disk { folder } => {
                 let path = folder.join(argument);
                 let paths = match is_pattern {
                     true => glob::glob(&path.display().to_string())?.collect(),

@@ -68,14 +68,14 @@ pub(super) enum Way {
 
 /// A variable of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Key {
+pub(super) struct KeyVariable {
     /// Name without the dollar sign; the client's address is `remote_addr`.
     pub(super) variable: String,
     /// Key of the entry that has its value.
     pub(super) entry: String,
 }
 
-impl Key {
+impl KeyVariable {
     /// A variable. The client's address has the name that rule files use.
     fn of(name: &str) -> Self {
         match name {
@@ -169,11 +169,11 @@ pub(super) fn pieces(text: &str) -> Vec<Piece<'_>> {
 }
 
 /// The variables of a key, each once.
-pub(super) fn keys(text: &str) -> Vec<Key> {
-    let mut keys: Vec<Key> = Vec::new();
+pub(super) fn keys(text: &str) -> Vec<KeyVariable> {
+    let mut keys: Vec<KeyVariable> = Vec::new();
     for piece in pieces(text) {
         if let Piece::Variable(name) = piece {
-            let key = Key::of(name);
+            let key = KeyVariable::of(name);
             if !keys.contains(&key) {
                 keys.push(key);
             }
@@ -210,7 +210,7 @@ mod tests {
             ("limit_key", Way::Checked, "X-Limit-Limit-Key", "tollgate_limit_key"),
             ("1", Way::Checked, "X-Limit-1", "tollgate_1"),
         ] {
-            let key = Key::of(variable);
+            let key = KeyVariable::of(variable);
             let came = (key.way(), key.field(), key.sent());
             assert_eq!(came, (way, field.to_owned(), sent.to_owned()), "{variable}");
         }

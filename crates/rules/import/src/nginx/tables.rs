@@ -34,21 +34,21 @@ pub(super) struct Made {
 /// A block of `geo` or `map`.
 #[derive(Debug)]
 pub(super) struct Table {
-    pub(super) kind: Kind,
+    pub(super) kind: TableKind,
     /// Text that is looked up, with its variables.
     pub(super) source: String,
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<TableLine>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum TableKind {
     Geo,
     Map,
 }
 
 /// A line of a table.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct TableLine {
     pub(super) place: Place,
     pub(super) words: Vec<String>,
 }
@@ -131,7 +131,7 @@ impl Reader<'_> {
                 stuck(format!("{what} is made of too many tables"))
             }
             Some(table) if table.lines.len() > MOST => stuck(format!("{what} has more than {MOST} lines")),
-            Some(table) if table.kind == Kind::Map => self.map(table, depth + 1),
+            Some(table) if table.kind == TableKind::Map => self.map(table, depth + 1),
             Some(table) if table.source == "$remote_addr" => geo(table),
             Some(_) => stuck(format!("{what} looks up another address")),
         }

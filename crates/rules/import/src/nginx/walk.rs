@@ -9,8 +9,8 @@ use super::conn::{ConnLimit, ConnUse};
 use super::directives::{Block, Directive, Unreadable, directives};
 use super::files::Files;
 use super::place::{LeftOut, Place, Places};
-use super::tables::{Kind, Line, Made, Table};
-use super::zone::{Limit, Use, Zone};
+use super::tables::{Made, Table, TableKind, TableLine};
+use super::zone::{Use, Zone, ZoneUse};
 
 /// Greatest depth of nested `include`s.
 const DEEPEST: usize = 16;
@@ -43,10 +43,10 @@ pub(super) struct Walk {
 
 /// The settings of a place: its own, and those inherited from the places around it.
 #[derive(Clone, Default)]
-struct Level {
+struct BlockSettings {
     /// As people call it: `location /`.
     name: String,
-    limits: Vec<Limit>,
+    limits: Vec<ZoneUse>,
     status: Option<u16>,
     is_dry_run: bool,
     conns: Vec<ConnLimit>,
@@ -58,7 +58,7 @@ struct Level {
 /// Limits of a block's own, and where it changes those of the places around it.
 #[derive(Default)]
 struct Own {
-    limits: Vec<Limit>,
+    limits: Vec<ZoneUse>,
     limits_changed: Option<Place>,
     conns: Vec<ConnLimit>,
     conns_changed: Option<Place>,
@@ -97,7 +97,7 @@ impl Placed {
     }
 }
 
-impl Level {
+impl BlockSettings {
     /// Replaces an inherited directive about access by one of this place.
     fn access(&mut self, kind: AccessKind, it: &Placed, is_on: bool) {
         self.access.retain(|it| it.kind != kind);
@@ -150,7 +150,12 @@ impl Walk {
     pub(super) fn read(&mut self, name: &str, text: &str) -> Result<(), Unreadable> {
         let all = directives(text)?;
         let file = self.places.add(name);
-        self.block(file, all, &Level { name: "the top level".to_owned(), ..Level::default() }, 0);
+        self.block(
+            file,
+            all,
+            &BlockSettings { name: "the top level".to_owned(), ..BlockSettings::default() },
+            0,
+        );
         Ok(())
     }
 
@@ -170,7 +175,7 @@ impl Walk {
     }
 
     /// Reads one block, which is `depth` levels of `include` deep.
-    fn block(&mut self, file: usize, all: Vec<Directive>, around: &Level, depth: usize) {
+    fn block(&mut self, file: usize, all: Vec<Directive>, around: &BlockSettings, depth: usize) {
         let mut flat = Vec::new();
         self.with_included(file, all, depth, &mut flat);
         let mut level = around.clone();
@@ -186,10 +191,10 @@ impl Walk {
     }
 
     /// Reads a directive that says something about its block.
-    fn read_directive(&mut self, it: &Placed, level: &mut Level, own: &mut Own) {
+    fn read_directive(&mut self, it: &Placed, level: &mut BlockSettings, own: &mut Own) {
         let place = it.place();
         match &it.directive.words[..] {
-            [name, arguments @ ..] if name == "limit_req" => match Limit::of(place, arguments) {
+            [name, arguments @ ..] if name == "limit_req" => match ZoneUse::of(place, arguments) {
                 Ok(limit) => own.limits.push(limit),
                 Err(why) => self.leave_out(place, format!("{}: {why}", said(&it.directive))),
             },
@@ -234,7 +239,7 @@ impl Walk {
     }
 
     /// Notes the uses of zones for requests. Limits of its `own` replace those of the places around it.
-    fn note_uses(&mut self, level: &mut Level, own: Vec<Limit>, changed: Option<Place>) {
+    fn note_uses(&mut self, level: &mut BlockSettings, own: Vec<ZoneUse>, changed: Option<Place>) {
         let has_own = !own.is_empty();
         if has_own {
             level.limits = own;
@@ -263,7 +268,7 @@ impl Walk {
     }
 
     /// The same, for connections.
-    fn note_conn_uses(&mut self, level: &mut Level, own: Vec<ConnLimit>, changed: Option<Place>) {
+    fn note_conn_uses(&mut self, level: &mut BlockSettings, own: Vec<ConnLimit>, changed: Option<Place>) {
         let has_own = !own.is_empty();
         if has_own {
             level.conns = own;
@@ -319,19 +324,19 @@ impl Walk {
         depth: usize,
     ) -> Option<Table> {
         let (kind, source) = match (name, arguments) {
-            ("geo", [_]) => (Kind::Geo, "$remote_addr"),
-            ("geo", [source, _]) => (Kind::Geo, source.as_str()),
-            ("map", [source, _]) => (Kind::Map, source.as_str()),
+            ("geo", [_]) => (TableKind::Geo, "$remote_addr"),
+            ("geo", [source, _]) => (TableKind::Geo, source.as_str()),
+            ("map", [source, _]) => (TableKind::Map, source.as_str()),
             _ => return None,
         };
         let mut flat = Vec::new();
         self.with_included(file, all, depth, &mut flat);
-        let line = |it: Placed| Line { place: it.place(), words: it.directive.words };
+        let line = |it: Placed| TableLine { place: it.place(), words: it.directive.words };
         Some(Table { kind, source: source.to_owned(), lines: flat.into_iter().map(line).collect() })
     }
 
     /// Reads a directive of a block, except those that are read for the block as a whole.
-    fn take(&mut self, it: Placed, level: &Level) {
+    fn take(&mut self, it: Placed, level: &BlockSettings) {
         let place = it.place();
         let what = said(&it.directive);
         let Placed { file, depth, directive: Directive { words, block, .. } } = it;
@@ -407,7 +412,7 @@ impl Walk {
                     "location" => what,
                     name => name.to_owned(),
                 };
-                self.block(file, all, &Level { name, ..level.clone() }, depth);
+                self.block(file, all, &BlockSettings { name, ..level.clone() }, depth);
             }
         }
     }

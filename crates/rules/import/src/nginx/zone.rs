@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tollgate_human_text::show_duration;
 
-use super::key::{Key, has_literals, keys};
+use super::key::{KeyVariable, has_literals, keys};
 use super::place::{Place, Places};
 use super::tables::{Clients, Obstacle};
 
@@ -27,7 +27,7 @@ pub(super) struct Zone {
     pub(super) place: Place,
     pub(super) name: String,
     /// The variables that its key is made of.
-    pub(super) keys: Vec<Key>,
+    pub(super) keys: Vec<KeyVariable>,
     /// As nginx writes it.
     pub(super) key: String,
     /// Size of its memory, as nginx writes it.
@@ -49,7 +49,7 @@ struct Rate {
 
 /// A use of a zone, as `limit_req` writes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Limit {
+pub(super) struct ZoneUse {
     pub(super) place: Place,
     pub(super) zone: String,
     pub(super) pace: Pace,
@@ -169,8 +169,8 @@ impl Zone {
     }
 
     /// The entries of the descriptors of the rules of this zone, behind the one that names it.
-    pub(super) fn entries(&self) -> Vec<Key> {
-        if self.clients.is_some() { vec![Key::client()] } else { self.keys.clone() }
+    pub(super) fn entries(&self) -> Vec<KeyVariable> {
+        if self.clients.is_some() { vec![KeyVariable::client()] } else { self.keys.clone() }
     }
 
     /// Appends the rules of this zone, whose first entry has the key `first`; `rule` has the lines of each
@@ -181,7 +181,7 @@ impl Zone {
         let Some(clients) = &self.clients else {
             return self.write_levels(&self.keys, self.may_be_empty(), indent, rule, out);
         };
-        let entry = Key::client().entry;
+        let entry = KeyVariable::client().entry;
         let _ = writeln!(out, "{indent}descriptors:");
         let networks = clients.networks.iter().map(|(network, is_limited)| (Some(network), *is_limited));
         for (network, is_limited) in networks.chain([(None, clients.are_others_limited)]) {
@@ -201,7 +201,14 @@ impl Zone {
 
     /// Appends a level for each of `keys`, and the rule below. If `all_empty`, the keys before are empty, and
     /// a request without any value is not limited.
-    fn write_levels(&self, keys: &[Key], all_empty: bool, indent: &str, rule: &[String], out: &mut String) {
+    fn write_levels(
+        &self,
+        keys: &[KeyVariable],
+        all_empty: bool,
+        indent: &str,
+        rule: &[String],
+        out: &mut String,
+    ) {
         let Some((key, below)) = keys.split_first() else { return write_lines(rule, indent, out) };
         let inner = format!("{indent}    ");
         let _ = writeln!(out, "{indent}descriptors:");
@@ -224,7 +231,7 @@ impl Zone {
 
     /// The key consists of variables only, and some requests have none of them.
     fn may_be_empty(&self) -> bool {
-        !self.keys.is_empty() && self.keys.iter().all(Key::may_be_empty) && !has_literals(&self.key)
+        !self.keys.is_empty() && self.keys.iter().all(KeyVariable::may_be_empty) && !has_literals(&self.key)
     }
 
     /// The variable that makes the whole key, if there is one.
@@ -242,7 +249,7 @@ fn write_lines(lines: &[String], indent: &str, out: &mut String) {
     }
 }
 
-impl Limit {
+impl ZoneUse {
     /// Reads the arguments of a directive.
     pub(super) fn of(place: Place, arguments: &[String]) -> Result<Self, String> {
         let mut zone = None;

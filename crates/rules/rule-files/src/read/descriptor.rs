@@ -14,10 +14,10 @@ use super::known_keys::Section;
 use super::limit::{LimitPlace, ReadLimits};
 use super::order::{self, Level, Unreached};
 use super::path::Path;
-use super::queue::{OnLimit, Queue};
+use super::queue::{OnLimit, QueueSettings};
 use super::reader::{Fields, Reader};
 use super::warnings::Warned;
-use crate::yaml_tree::{Kind, Node, Pos};
+use crate::yaml_tree::{Kind, Pos, YamlNode};
 
 /// A rule as read, and where its parts are.
 struct ReadRule<'a> {
@@ -27,7 +27,7 @@ struct ReadRule<'a> {
     /// Places of the names of replaced rules, in the order of the spec's.
     replaces: Vec<(Pos, String)>,
     /// Where it says that requests wait.
-    queue: Option<Queue>,
+    queue: Option<QueueSettings>,
     /// Whether the limits are read without a fault.
     is_sound: bool,
     /// Values that name classes of priority; empty if it has none.
@@ -55,7 +55,7 @@ impl Reader<'_> {
     }
 
     /// Warns of keys whose names say that their values are addresses, and whose descriptors read texts.
-    fn warn_of_texts(&mut self, items: &[Arc<Node>], levels: &[Option<Level<'_>>], path: &Path<'_>) {
+    fn warn_of_texts(&mut self, items: &[Arc<YamlNode>], levels: &[Option<Level<'_>>], path: &Path<'_>) {
         let mut seen = HashSet::new();
         for (index, level) in levels.iter().enumerate() {
             let Some(Level { key, .. }) = level else { continue };
@@ -73,7 +73,7 @@ impl Reader<'_> {
     }
 
     /// A descriptor, or one for each of its classes; nothing if it is too faulty to be used.
-    fn descriptor(&mut self, node: &Node, path: &Path<'_>) -> Vec<DescriptorSpec> {
+    fn descriptor(&mut self, node: &YamlNode, path: &Path<'_>) -> Vec<DescriptorSpec> {
         let Some(fields) = self.fields(node, path, Section::Descriptor) else { return Vec::new() };
         self.check_empty(&fields, path);
         let key = self.key(&fields, path);
@@ -149,7 +149,7 @@ impl Reader<'_> {
             let message = "cannot be below classes; the entry that names the class must be the last";
             self.notes.fault(fields.pos_of("descriptors"), path.key("descriptors"), message);
         }
-        if let Some(Node { kind: Kind::Scalar(key), pos, .. }) = fields.get("key")
+        if let Some(YamlNode { kind: Kind::Scalar(key), pos, .. }) = fields.get("key")
             && key.text.contains('*')
         {
             let message = "a key with * cannot have classes; write the key that names the class";
@@ -248,7 +248,7 @@ impl Reader<'_> {
     }
 
     /// The values of a list in a file.
-    fn value_file(&mut self, node: &Node, path: &Path<'_>, name: &str) -> Option<ValueSpec> {
+    fn value_file(&mut self, node: &YamlNode, path: &Path<'_>, name: &str) -> Option<ValueSpec> {
         let Some(list) = self.lists.get(self.notes.file(), name) else {
             let message = format!(
                 "no list of values {} was read; put it into the folder of rules, with the extension .values, and name \
@@ -287,7 +287,7 @@ impl Reader<'_> {
     /// Below a limited descriptor: warns of keys that have rules for some values only, since a request with
     /// another value matches no rule.
     fn warn_of_unlimited_values(&mut self, fields: &Fields<'_>, path: &Path<'_>) {
-        let Some(Node { kind: Kind::List(items), .. }) = fields.get("descriptors") else { return };
+        let Some(YamlNode { kind: Kind::List(items), .. }) = fields.get("descriptors") else { return };
         if self.denies_unmatched || is_unlimited(fields) {
             return;
         }
@@ -410,7 +410,7 @@ impl Reader<'_> {
 
     fn metadata(
         &mut self,
-        node: &Node,
+        node: &YamlNode,
         path: &Path<'_>,
     ) -> Option<serde_json::Map<String, serde_json::Value>> {
         if let serde_json::Value::Object(map) = json(node) {
@@ -445,16 +445,16 @@ fn misread(value: &str) -> Option<&'static str> {
 
 /// Whether a descriptor says that it has no limit.
 fn is_unlimited(fields: &Fields<'_>) -> bool {
-    let allows = |node: &Node| matches!(&node.kind, Kind::Scalar(scalar) if scalar.text == "allow");
+    let allows = |node: &YamlNode| matches!(&node.kind, Kind::Scalar(scalar) if scalar.text == "allow");
     if fields.get("action").is_some_and(allows) {
         return true;
     }
-    let Some(Node { kind: Kind::Map(limit), .. }) = fields.get("rate_limit") else { return false };
+    let Some(YamlNode { kind: Kind::Map(limit), .. }) = fields.get("rate_limit") else { return false };
     limit.entries.iter().any(|(key, node)| key.text == "unlimited" && !node.is_null())
 }
 
 /// Free data, taken as written.
-fn json(node: &Node) -> serde_json::Value {
+fn json(node: &YamlNode) -> serde_json::Value {
     use serde_json::Value;
     match &node.kind {
         Kind::Broken => Value::Null,

@@ -6,7 +6,7 @@ use super::guesses;
 use super::notes::Notes;
 use super::path::Path;
 use super::warnings::Warned;
-use crate::yaml_tree::Key;
+use crate::yaml_tree::YamlKey;
 
 /// A kind of map in a rule file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,7 +150,7 @@ fn home(name: &str) -> Option<&'static str> {
 }
 
 /// Notes a key that is unknown in its section.
-pub(super) fn check(notes: &mut Notes, section: Section, key: &Key, path: &Path<'_>) {
+pub(super) fn check(notes: &mut Notes, section: Section, key: &YamlKey, path: &Path<'_>) {
     let name = key.text.as_str();
     // Some files of envoyproxy/ratelimit write these two with a capital letter.
     if section.allows(name) || (section == Section::Descriptor && matches!(name, "Key" | "Value")) {

@@ -16,7 +16,7 @@ use super::queue::OnLimit;
 use super::reader::{Fields, Reader};
 use super::scalar::quoted;
 use super::warnings::Warned;
-use crate::yaml_tree::{Kind, Node, Pos};
+use crate::yaml_tree::{Kind, Pos, YamlNode};
 
 /// Limits as read, and the other settings of `rate_limit`.
 pub(super) struct ReadLimits<'a> {
@@ -79,7 +79,7 @@ struct Replaced {
 
 impl Reader<'_> {
     /// `rate_limit`; `None` if it is not even a map.
-    pub(super) fn rate_limit<'a>(&mut self, node: &'a Node, path: &Path<'_>) -> Option<ReadLimits<'a>> {
+    pub(super) fn rate_limit<'a>(&mut self, node: &'a YamlNode, path: &Path<'_>) -> Option<ReadLimits<'a>> {
         let fields = self.fields(node, path, Section::RateLimit)?;
         let on_store_failure = self.on_store_failure(&fields, path);
         let sharing = self.sharing(&fields, path);
@@ -130,7 +130,7 @@ impl Reader<'_> {
     }
 
     /// `limits`: several on one descriptor, distinguished by their names. `None` if it is not a list.
-    pub(super) fn limits<'a>(&mut self, node: &'a Node, path: &Path<'_>) -> Option<ReadLimits<'a>> {
+    pub(super) fn limits<'a>(&mut self, node: &'a YamlNode, path: &Path<'_>) -> Option<ReadLimits<'a>> {
         let mut limits = Vec::new();
         let mut places = Vec::new();
         let mut replaced = Vec::new();

@@ -5,7 +5,7 @@
 
 use super::addresses::Addresses;
 use super::reader::Fields;
-use crate::yaml_tree::{Kind, Node};
+use crate::yaml_tree::{Kind, YamlNode};
 
 /// The most patterns of a level that are looked at.
 const MOST: usize = 16;
@@ -31,7 +31,7 @@ enum Reach {
 
 impl<'a> Level<'a> {
     /// Reads a descriptor; `None` for anything else.
-    pub(super) fn of(node: &'a Node) -> Option<Self> {
+    pub(super) fn of(node: &'a YamlNode) -> Option<Self> {
         let Kind::Map(map) = &node.kind else { return None };
         let fields = Fields { pos: node.pos, map };
         let text = |names: &[&str]| {

@@ -13,12 +13,12 @@ use crate::yaml_tree::Pos;
 #[derive(Clone, Debug)]
 pub(super) enum OnLimit {
     Reject,
-    Queue(Queue),
+    Queue(QueueSettings),
 }
 
 /// The settings that belong to `on_limit: queue`.
 #[derive(Clone, Debug)]
-pub(super) struct Queue {
+pub(super) struct QueueSettings {
     pub(super) max_wait: Duration,
     /// Places of the two values.
     pub(super) on_limit_at: (Pos, String),
@@ -60,7 +60,7 @@ impl Reader<'_> {
             self.notes.fault(wait.pos, wait_path, message);
             return None;
         };
-        Some(OnLimit::Queue(Queue {
+        Some(OnLimit::Queue(QueueSettings {
             max_wait,
             on_limit_at: (node.pos, here.to_string()),
             max_wait_at: (wait.pos, wait_path.to_string()),

@@ -8,7 +8,7 @@ use super::known_keys::{self, Section};
 use super::lists::Lists;
 use super::notes::Notes;
 use super::path::Path;
-use crate::yaml_tree::{Kind, Map, Node, Pos};
+use crate::yaml_tree::{Kind, Map, Pos, YamlNode};
 
 /// Reads one file.
 pub(super) struct Reader<'n> {
@@ -28,7 +28,7 @@ pub(super) struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     /// The value of a key. A null is the same as no value.
-    pub(super) fn get(&self, name: &str) -> Option<&'a Node> {
+    pub(super) fn get(&self, name: &str) -> Option<&'a YamlNode> {
         let node = self.map.entries.iter().find(|(key, _)| key.text == name).map(|(_, node)| &**node)?;
         (!node.is_null()).then_some(node)
     }
@@ -53,7 +53,7 @@ impl Reader<'_> {
     /// The entries of a map, after noting every key that does not belong there.
     pub(super) fn fields<'a>(
         &mut self,
-        node: &'a Node,
+        node: &'a YamlNode,
         path: &Path<'_>,
         section: Section,
     ) -> Option<Fields<'a>> {
@@ -67,7 +67,7 @@ impl Reader<'_> {
         Some(Fields { pos: node.pos, map })
     }
 
-    pub(super) fn list<'a>(&mut self, node: &'a Node, path: &Path<'_>) -> &'a [Arc<Node>] {
+    pub(super) fn list<'a>(&mut self, node: &'a YamlNode, path: &Path<'_>) -> &'a [Arc<YamlNode>] {
         if let Kind::List(items) = &node.kind {
             return items;
         }
@@ -75,7 +75,7 @@ impl Reader<'_> {
         &[]
     }
 
-    pub(super) fn wrong_kind(&mut self, node: &Node, path: &Path<'_>, wanted: &str) {
+    pub(super) fn wrong_kind(&mut self, node: &YamlNode, path: &Path<'_>, wanted: &str) {
         let found = match &node.kind {
             Kind::Broken => return,
             Kind::Scalar(scalar) if scalar.is_null() => "is empty",

@@ -7,7 +7,7 @@ use super::known_keys::Section;
 use super::path::Path;
 use super::reader::{Fields, Reader};
 use super::warnings::Warned;
-use crate::yaml_tree::{Kind, Node, Pos};
+use crate::yaml_tree::{Kind, Pos, YamlNode};
 
 /// Where a header field is.
 struct HeaderPlace {
@@ -17,7 +17,7 @@ struct HeaderPlace {
 }
 
 impl Reader<'_> {
-    pub(super) fn response(&mut self, node: &Node, path: &Path<'_>) -> Option<Response> {
+    pub(super) fn response(&mut self, node: &YamlNode, path: &Path<'_>) -> Option<Response> {
         let fields = self.fields(node, path, Section::Response)?;
         let mut spec = ResponseSpec::new();
         let status = fields.get("status").and_then(|node| self.number(node, &path.key("status"), 400, 599));
@@ -65,7 +65,7 @@ impl Reader<'_> {
     /// `spec` with header fields, and where they are.
     fn headers(
         &mut self,
-        node: &Node,
+        node: &YamlNode,
         path: &Path<'_>,
         mut spec: ResponseSpec,
     ) -> (ResponseSpec, Vec<HeaderPlace>) {

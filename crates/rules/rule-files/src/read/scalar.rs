@@ -4,10 +4,15 @@ use tollgate_human_text::{clip, did_you_mean, one_of, whole_number};
 
 use super::path::Path;
 use super::reader::{Fields, Reader};
-use crate::yaml_tree::{Kind, Node, Scalar};
+use crate::yaml_tree::{Kind, Scalar, YamlNode};
 
 impl Reader<'_> {
-    pub(super) fn scalar<'a>(&mut self, node: &'a Node, path: &Path<'_>, wanted: &str) -> Option<&'a Scalar> {
+    pub(super) fn scalar<'a>(
+        &mut self,
+        node: &'a YamlNode,
+        path: &Path<'_>,
+        wanted: &str,
+    ) -> Option<&'a Scalar> {
         if let Kind::Scalar(scalar) = &node.kind {
             return Some(scalar);
         }
@@ -16,7 +21,7 @@ impl Reader<'_> {
     }
 
     /// Text. Whole numbers and booleans are the text that they are written as; floats must be quoted.
-    pub(super) fn text(&mut self, node: &Node, path: &Path<'_>) -> Option<String> {
+    pub(super) fn text(&mut self, node: &YamlNode, path: &Path<'_>) -> Option<String> {
         let scalar = self.scalar(node, path, "one text")?;
         if !scalar.quoted && looks_like_float(&scalar.text) {
             let text = clip(&scalar.text);
@@ -46,7 +51,7 @@ impl Reader<'_> {
     }
 
     /// A whole number from `least` to `most`.
-    pub(super) fn number(&mut self, node: &Node, path: &Path<'_>, least: u64, most: u64) -> Option<u64> {
+    pub(super) fn number(&mut self, node: &YamlNode, path: &Path<'_>, least: u64, most: u64) -> Option<u64> {
         let wanted = format!("a whole number from {least} to {most}");
         let scalar = self.scalar(node, path, &wanted)?;
         let plain = (!scalar.quoted).then(|| whole_number(&scalar.text)).flatten();
@@ -62,7 +67,7 @@ impl Reader<'_> {
     /// One of several names.
     pub(super) fn choice<T: Copy>(
         &mut self,
-        node: &Node,
+        node: &YamlNode,
         path: &Path<'_>,
         choices: &[(&str, T)],
     ) -> Option<T> {

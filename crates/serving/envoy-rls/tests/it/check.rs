@@ -6,7 +6,7 @@ use tollgate_envoy_rls::proto::check::{
 };
 use tollgate_envoy_rls::proto::rls::{Duration, Entry};
 
-use crate::common::{Client, Server};
+use crate::common::{GrpcClient, Server};
 
 const CHECK: &str = "/tollgate.check.v1.CheckService/Check";
 const LEASE: &str = "/tollgate.check.v1.CheckService/Lease";
@@ -20,12 +20,12 @@ fn about(key: &str) -> CheckRequest {
     CheckRequest { domain: "shop".into(), entries: entries(key), ..CheckRequest::default() }
 }
 
-async fn check(client: &mut Client, key: &str, hits: u64) -> CheckResponse {
+async fn check(client: &mut GrpcClient, key: &str, hits: u64) -> CheckResponse {
     let request = CheckRequest { hits: Some(hits), ..about(key) };
     client.unary(CHECK, request).await.expect("an answer")
 }
 
-async fn lease(client: &mut Client, key: &str, permits: u64) -> LeaseResponse {
+async fn lease(client: &mut GrpcClient, key: &str, permits: u64) -> LeaseResponse {
     let request = LeaseRequest { domain: "shop".into(), entries: entries(key), permits };
     client.unary(LEASE, request).await.expect("an answer")
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::common::{Client, SHOULD_RATE_LIMIT, Server, call, descriptor, framed, outcome, request};
+use crate::common::{GrpcClient, SHOULD_RATE_LIMIT, Server, call, descriptor, framed, outcome, request};
 use tempfile::TempDir;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -29,7 +29,7 @@ async fn serve(authority: &Authority, clients: Option<&Authority>) -> Server {
     Server::behind(Some(Arc::new(tls)), ReplyOptions::default(), Limits::default()).await
 }
 
-async fn connect(server: &Server, authority: &Authority, own: Option<&Issued>) -> Option<Client> {
+async fn connect(server: &Server, authority: &Authority, own: Option<&Issued>) -> Option<GrpcClient> {
     let mut tls = ClientTlsConfig::new()
         .ca_certificate(Certificate::from_pem(authority.pem()))
         .domain_name("localhost");
@@ -38,7 +38,7 @@ async fn connect(server: &Server, authority: &Authority, own: Option<&Issued>) -
     }
     let endpoint = Channel::from_shared(format!("https://{}", server.address)).expect("a URI");
     let channel = endpoint.tls_config(tls).expect("a configuration").connect().await.ok()?;
-    Some(Client(tonic::client::Grpc::new(channel)))
+    Some(GrpcClient(tonic::client::Grpc::new(channel)))
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ use tollgate_net::{AcceptLimits, ConnectionStats, accept};
 use tollgate_rule_files::parse_text;
 use tollgate_store_memory::{MemoryConfig, MemoryStore};
 
-use crate::common::{Client, NOW, SHOULD_RATE_LIMIT, call, descriptor, framed, outcome, request};
+use crate::common::{GrpcClient, NOW, SHOULD_RATE_LIMIT, call, descriptor, framed, outcome, request};
 
 const RULES: &str = "
 domain: shop
@@ -27,9 +27,9 @@ descriptors:
 ";
 
 /// Real time, from noon on.
-struct Running(tokio::time::Instant);
+struct NoonClock(tokio::time::Instant);
 
-impl Clock for Running {
+impl Clock for NoonClock {
     fn now(&self) -> Timestamp {
         NOW + self.0.elapsed()
     }
@@ -41,7 +41,7 @@ async fn start() -> (std::net::SocketAddr, Arc<Limiter<MemoryStore>>) {
     let store = MemoryStore::new(MemoryConfig::default());
     let limiter: Arc<Limiter<MemoryStore>> =
         Arc::new(Limiter::new(policy, store, LimiterSettings::default()));
-    let clock = Arc::new(Running(tokio::time::Instant::now()));
+    let clock = Arc::new(NoonClock(tokio::time::Instant::now()));
     let ready = watch::channel(true).1;
     let drain = watch::channel(false).1;
     let options = ReplyOptions::default();
@@ -83,7 +83,7 @@ fn event(event: &str, number: u64) -> String {
 async fn calls_over_the_limit_are_answered_ok_at_their_turns() {
     let (address, limiter) = start().await;
     let channel = tonic::transport::Channel::from_shared(format!("http://{address}")).expect("a URI");
-    let mut client = Client(tonic::client::Grpc::new(channel.connect().await.expect("connected")));
+    let mut client = GrpcClient(tonic::client::Grpc::new(channel.connect().await.expect("connected")));
     for _ in 0..3 {
         let reply = client.ask(request(vec![descriptor("fast", "ann")])).await.expect("an answer");
         assert_eq!(reply.overall_code(), rls::Code::Ok);

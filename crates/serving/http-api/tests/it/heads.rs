@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tollgate_http_kit::SurfaceSettings;
 
-use crate::common::{Reply, Server, loopback};
+use crate::common::{HttpReply, Server, loopback};
 
 /// As the server has it.
 fn large() -> SurfaceSettings {
@@ -13,11 +13,11 @@ fn large() -> SurfaceSettings {
 }
 
 /// One check by URL, of the field `x-api-key`, on a connection of its own.
-async fn check(server: &Server, fields: &str) -> Reply {
+async fn check(server: &Server, fields: &str) -> HttpReply {
     ask(server, "entry_header=user=X-Api-Key&status=429", fields).await
 }
 
-async fn ask(server: &Server, query: &str, fields: &str) -> Reply {
+async fn ask(server: &Server, query: &str, fields: &str) -> HttpReply {
     let mut client = server.client().await;
     client.send(format!("GET /v1/check?domain=shop&{query} HTTP/1.1\r\nhost: x\r\n{fields}\r\n")).await;
     client.reply().await.expect("an answer")

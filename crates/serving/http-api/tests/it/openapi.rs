@@ -2,7 +2,7 @@
 //! schema.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a failed step of a test must say which")]
 
-use crate::common::{Client, Reply, Server};
+use crate::common::{HttpClient, HttpReply, Server};
 use serde_json::{Map, Value, json};
 
 #[tokio::test]
@@ -102,14 +102,14 @@ async fn errors_and_denials_answer_as_described_too() {
 }
 
 /// A denial is in the description as the answer of a status that it does not know in advance.
-fn denied_as_described(document: &Value, reply: &Reply) {
+fn denied_as_described(document: &Value, reply: &HttpReply) {
     for method in ["post", "get"] {
         conforms(document, &document["paths"]["/v1/check"][method], reply, "a denial");
     }
 }
 
 /// Calls an operation with the examples of its description.
-async fn call(client: &mut Client, path: &str, method: &str, operation: &Value) -> Reply {
+async fn call(client: &mut HttpClient, path: &str, method: &str, operation: &Value) -> HttpReply {
     let mut query = Vec::new();
     for parameter in operation["parameters"].as_array().into_iter().flatten() {
         let name = parameter["name"].as_str().expect("a name");
@@ -136,7 +136,7 @@ async fn call(client: &mut Client, path: &str, method: &str, operation: &Value) 
     client.post(&target, &body.to_string()).await
 }
 
-fn conforms(document: &Value, operation: &Value, reply: &Reply, told: &str) {
+fn conforms(document: &Value, operation: &Value, reply: &HttpReply, told: &str) {
     let responses = &operation["responses"];
     let response = match &responses[reply.status.to_string()] {
         Value::Null if (400..500).contains(&reply.status) => &responses["4XX"],

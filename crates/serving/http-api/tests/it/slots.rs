@@ -44,7 +44,7 @@ async fn a_batch_with_a_rule_of_slots_is_rejected_and_nothing_of_it_is_charged()
     let server = Server::plain().await;
     let mut client = server.client().await;
     let one = |key: &str, hits: u64| json!({"domain": "shop", "descriptors": [[{"key": key}]], "hits": hits});
-    let left = async |client: &mut crate::common::Client| {
+    let left = async |client: &mut crate::common::HttpClient| {
         client.post("/v1/check", &one("user", 0).to_string()).await.json()["remaining"].clone()
     };
     let before = left(&mut client).await;

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::common::{Server, rest, say};
+use crate::common::{TestServer, rest, say};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -16,7 +16,8 @@ use tollgate_net::{AcceptLimits, Address, Listeners, Sockets, Stream, Surface};
 
 #[tokio::test]
 async fn connections_above_the_cap_are_closed_and_places_come_back() {
-    let server = Server::start(None, AcceptLimits { max_connections: 3, ..AcceptLimits::default() }).await;
+    let server =
+        TestServer::start(None, AcceptLimits { max_connections: 3, ..AcceptLimits::default() }).await;
     let mut held = Vec::new();
     for _ in 0..3 {
         let mut stream = server.connect().await;
@@ -56,7 +57,8 @@ fn the_backlog_is_that_of_the_setting() {
 
 #[tokio::test]
 async fn a_panic_costs_one_connection() {
-    let server = Server::start(None, AcceptLimits { max_connections: 2, ..AcceptLimits::default() }).await;
+    let server =
+        TestServer::start(None, AcceptLimits { max_connections: 2, ..AcceptLimits::default() }).await;
     let mut other = server.connect().await;
     assert_eq!(say(&mut other, "before").await, "before");
     for panics in 1..=5 {
@@ -70,7 +72,7 @@ async fn a_panic_costs_one_connection() {
 
 #[tokio::test]
 async fn a_drain_stops_accepting_and_lets_each_connection_end() {
-    let server = Server::start(None, AcceptLimits::default()).await;
+    let server = TestServer::start(None, AcceptLimits::default()).await;
     let mut streams = [server.connect().await, server.connect().await];
     for stream in &mut streams {
         assert_eq!(say(stream, "here").await, "here");
@@ -98,7 +100,7 @@ impl Surface for Patient {
 
 #[tokio::test]
 async fn new_connections_are_turned_away_while_old_ones_finish() {
-    let server = Server::with(Patient, None, AcceptLimits::default()).await;
+    let server = TestServer::with(Patient, None, AcceptLimits::default()).await;
     let old = server.connect().await;
     server.opened(1).await;
     server.drain.send_replace(true);
@@ -127,7 +129,7 @@ fn no_connection_that_was_made_is_reset_when_the_listener_closes() {
 
 fn close_while_clients_connect() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let server = runtime.block_on(Server::with(Patient, None, AcceptLimits::default()));
+    let server = runtime.block_on(TestServer::with(Patient, None, AcceptLimits::default()));
     let to = server.address;
     let served = AtomicU64::new(0);
     let ask_until_refused = || -> std::io::Result<()> {
@@ -156,14 +158,14 @@ fn close_while_clients_connect() {
 
 #[tokio::test]
 async fn a_drain_before_the_first_connection_ends_at_once() {
-    let server = Server::start(None, AcceptLimits::default()).await;
+    let server = TestServer::start(None, AcceptLimits::default()).await;
     server.drain.send_replace(true);
     server.ended.await.expect("no panic");
 }
 
 #[tokio::test]
 async fn without_anybody_to_say_drain_connections_are_accepted_for_ever() {
-    let Server { address, drain, ended, .. } = Server::start(None, AcceptLimits::default()).await;
+    let TestServer { address, drain, ended, .. } = TestServer::start(None, AcceptLimits::default()).await;
     let mut before = TcpStream::connect(address).await.expect("accepted");
     drop(drain);
     for _ in 0..3 {
@@ -190,6 +192,6 @@ impl Surface for Prompt {
 
 #[tokio::test]
 async fn small_replies_go_out_at_once() {
-    let server = Server::with(Prompt, None, AcceptLimits::default()).await;
+    let server = TestServer::with(Prompt, None, AcceptLimits::default()).await;
     assert_eq!(rest(&mut server.connect().await).await, b"prompt");
 }

@@ -4,13 +4,13 @@
 use std::fs::File;
 use std::time::Duration;
 
-use crate::common::{Server, say};
+use crate::common::{TestServer, say};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use tollgate_net::AcceptLimits;
 
 #[tokio::test(start_paused = true)]
 async fn without_a_free_descriptor_connections_wait_and_are_accepted_later() {
-    let server = Server::start(None, AcceptLimits::default()).await;
+    let server = TestServer::start(None, AcceptLimits::default()).await;
     let mut before = server.connect().await;
     assert_eq!(say(&mut before, "before").await, "before");
     let room = Rlimit { current: Some(100), maximum: Some(100) };

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::common::Server;
+use crate::common::TestServer;
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::{Child, Command};
@@ -43,7 +43,7 @@ async fn certificates_made_as_the_page_says_serve_openssls_client() {
         &["h2"],
     )
     .expect("files without fault");
-    let server = Server::start(Some(Arc::new(tls)), AcceptLimits::default()).await;
+    let server = TestServer::start(Some(Arc::new(tls)), AcceptLimits::default()).await;
     let address = server.address.to_string();
     let client = ["s_client", "-quiet", "-verify_return_error", "-verify_hostname", "localhost"];
     let trusting = [&client[..], &["-CAfile", "ca.crt", "-alpn", "h2", "-connect", &address]].concat();

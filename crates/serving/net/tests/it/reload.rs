@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::common::{Server, say};
+use crate::common::{TestServer, say};
 use rustls::ClientConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -17,14 +17,14 @@ use tokio_rustls::client::TlsStream;
 use tollgate_net::{AcceptLimits, Tls, TlsFiles};
 use tollgate_testkit::certificates::{Authority, Issued};
 
-async fn connect(server: &Server, client: &Arc<ClientConfig>) -> TlsStream<TcpStream> {
+async fn connect(server: &TestServer, client: &Arc<ClientConfig>) -> TlsStream<TcpStream> {
     let name = ServerName::try_from("localhost").expect("a name");
     let connector = TlsConnector::from(Arc::clone(client));
     connector.connect(name, server.connect().await).await.expect("through")
 }
 
 /// Whether a new connection is shown the certificate of `issued`.
-async fn shows(server: &Server, client: &Arc<ClientConfig>, issued: &Issued) -> bool {
+async fn shows(server: &TestServer, client: &Arc<ClientConfig>, issued: &Issued) -> bool {
     let stream = connect(server, client).await;
     let shown = stream.get_ref().1.peer_certificates().expect("a certificate")[0].clone();
     shown == CertificateDer::from_pem_slice(issued.cert.as_bytes()).expect("PEM")
@@ -49,7 +49,7 @@ async fn new_connections_get_the_new_certificate_and_old_ones_continue() {
     let second = authority.issue("second", 2060);
     first.write(folder.path());
     let tls = load(folder.path(), None);
-    let server = Server::start(Some(Arc::clone(&tls)), AcceptLimits::default()).await;
+    let server = TestServer::start(Some(Arc::clone(&tls)), AcceptLimits::default()).await;
     let client = authority.client(None, &[]);
     let mut old = connect(&server, &client).await;
     assert!(shows(&server, &client, &first).await);
@@ -75,7 +75,7 @@ async fn faulty_files_are_said_once_and_the_old_certificate_stays() {
     let second = authority.issue("second", 2060);
     let (cert, key) = first.write(folder.path());
     let tls = load(folder.path(), None);
-    let server = Server::start(Some(Arc::clone(&tls)), AcceptLimits::default()).await;
+    let server = TestServer::start(Some(Arc::clone(&tls)), AcceptLimits::default()).await;
     let client = authority.client(None, &[]);
     let half = &second.cert[..second.cert.len() / 2];
     let faults: [(&str, &dyn Fn()); 4] = [
@@ -120,7 +120,7 @@ async fn a_swapped_link_is_a_change() {
         symlink(Path::new("..data").join(file), mount.path().join(file)).unwrap();
     }
     let tls = load(mount.path(), None);
-    let server = Server::start(Some(Arc::clone(&tls)), AcceptLimits::default()).await;
+    let server = TestServer::start(Some(Arc::clone(&tls)), AcceptLimits::default()).await;
     let client = authority.client(None, &[]);
     symlink("..2", mount.path().join("..new")).unwrap();
     fs::rename(mount.path().join("..new"), mount.path().join("..data")).unwrap();
@@ -136,7 +136,7 @@ async fn a_new_client_authority_holds_for_new_connections() {
     let ca = folder.path().join("ca.crt");
     fs::write(&ca, first.pem()).unwrap();
     let tls = load(folder.path(), Some(ca.clone()));
-    let server = Server::start(Some(Arc::clone(&tls)), AcceptLimits::default()).await;
+    let server = TestServer::start(Some(Arc::clone(&tls)), AcceptLimits::default()).await;
     let clients = [&first, &second].map(|authority| ours.client(Some(&authority.issue("c", 2060)), &[]));
     let mut old = connect(&server, &clients[0]).await;
     for (pem, heard) in [

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::{Server, rest, say};
+use crate::common::{TestServer, rest, say};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tempfile::TempDir;
@@ -28,13 +28,13 @@ fn tls(authority: &Authority, client_ca: Option<&Authority>, alpn: &[&str]) -> A
     Arc::new(Tls::load(files, alpn).expect("files without fault"))
 }
 
-async fn connect(server: &Server, client: Arc<ClientConfig>) -> std::io::Result<TlsStream<TcpStream>> {
+async fn connect(server: &TestServer, client: Arc<ClientConfig>) -> std::io::Result<TlsStream<TcpStream>> {
     let name = ServerName::try_from("localhost").expect("a name");
     TlsConnector::from(client).connect(name, server.connect().await).await
 }
 
 /// The reply to `word` on a new connection; empty when it fails.
-async fn ask(server: &Server, client: &Arc<ClientConfig>, word: &str) -> String {
+async fn ask(server: &TestServer, client: &Arc<ClientConfig>, word: &str) -> String {
     match connect(server, Arc::clone(client)).await {
         Ok(mut stream) => say(&mut stream, word).await,
         Err(_) => String::new(),
@@ -44,7 +44,7 @@ async fn ask(server: &Server, client: &Arc<ClientConfig>, word: &str) -> String 
 #[tokio::test]
 async fn old_and_new_clients_are_served_and_agree_on_the_protocol() {
     let authority = Authority::new();
-    let server = Server::start(Some(tls(&authority, None, &["h2"])), AcceptLimits::default()).await;
+    let server = TestServer::start(Some(tls(&authority, None, &["h2"])), AcceptLimits::default()).await;
     for (versions, alpn, agreed) in [
         (&[&rustls::version::TLS13], &["h2"][..], Some(&b"h2"[..])),
         (&[&rustls::version::TLS12], &["http/1.1", "h2"], Some(b"h2")),
@@ -69,7 +69,7 @@ async fn old_and_new_clients_are_served_and_agree_on_the_protocol() {
 #[tokio::test]
 async fn a_surface_that_names_no_protocol_takes_every_client() {
     let authority = Authority::new();
-    let server = Server::start(Some(tls(&authority, None, &[])), AcceptLimits::default()).await;
+    let server = TestServer::start(Some(tls(&authority, None, &[])), AcceptLimits::default()).await;
     for alpn in [&[][..], &["redis"], &["h2", "http/1.1"]] {
         assert_eq!(ask(&server, &authority.client(None, alpn), "PING").await, "PING");
     }
@@ -78,7 +78,7 @@ async fn a_surface_that_names_no_protocol_takes_every_client() {
 #[tokio::test]
 async fn bytes_that_are_not_tls_end_their_own_connection_only() {
     let authority = Authority::new();
-    let server = Server::start(Some(tls(&authority, None, &[])), AcceptLimits::default()).await;
+    let server = TestServer::start(Some(tls(&authority, None, &[])), AcceptLimits::default()).await;
     let mut other = connect(&server, authority.client(None, &[])).await.expect("through");
     let rude: [&[u8]; 6] = [
         b"GET / HTTP/1.1\r\nhost: tollgate\r\n\r\n",
@@ -103,7 +103,7 @@ async fn bytes_that_are_not_tls_end_their_own_connection_only() {
 async fn a_slow_handshake_holds_a_place_until_its_time_is_up() {
     let authority = Authority::new();
     let limits = AcceptLimits { max_connections: 3, handshake_timeout: Duration::from_secs(7) };
-    let server = Server::start(Some(tls(&authority, None, &[])), limits).await;
+    let server = TestServer::start(Some(tls(&authority, None, &[])), limits).await;
     let client = authority.client(None, &[]);
     let began = tokio::time::Instant::now();
     let mut silent = server.connect().await;
@@ -129,7 +129,7 @@ async fn a_slow_handshake_holds_a_place_until_its_time_is_up() {
 #[tokio::test(start_paused = true)]
 async fn a_drain_leaves_no_time_for_slow_handshakes_and_lets_the_others_finish() {
     let authority = Authority::new();
-    let server = Server::start(Some(tls(&authority, None, &[])), AcceptLimits::default()).await;
+    let server = TestServer::start(Some(tls(&authority, None, &[])), AcceptLimits::default()).await;
     let client = authority.client(None, &[]);
     let mut silent = server.connect().await;
     let mut served = connect(&server, Arc::clone(&client)).await.expect("through");
@@ -148,7 +148,7 @@ async fn a_drain_leaves_no_time_for_slow_handshakes_and_lets_the_others_finish()
 #[tokio::test]
 async fn a_panic_costs_one_connection() {
     let authority = Authority::new();
-    let server = Server::start(Some(tls(&authority, None, &[])), AcceptLimits::default()).await;
+    let server = TestServer::start(Some(tls(&authority, None, &[])), AcceptLimits::default()).await;
     let client = authority.client(None, &[]);
     let mut other = connect(&server, Arc::clone(&client)).await.expect("through");
     assert_eq!(ask(&server, &client, "panic").await, "");
@@ -160,7 +160,7 @@ async fn a_panic_costs_one_connection() {
 async fn a_client_needs_a_certificate_of_the_authority_that_was_named() {
     let ours = Authority::new();
     let theirs = Authority::new();
-    let server = Server::start(Some(tls(&ours, Some(&theirs), &[])), AcceptLimits::default()).await;
+    let server = TestServer::start(Some(tls(&ours, Some(&theirs), &[])), AcceptLimits::default()).await;
     let friend = theirs.issue("friend", 2060);
     let stranger = ours.issue("stranger", 2060);
     let expired = theirs.issue("expired", 2020);
@@ -202,7 +202,7 @@ async fn a_clients_certificate_must_hold_the_name_that_was_set() {
             is_client_optional: false,
         };
         let tls = Arc::new(Tls::load(files, &[]).expect("files without fault"));
-        let server = Server::start(Some(tls), AcceptLimits::default()).await;
+        let server = TestServer::start(Some(tls), AcceptLimits::default()).await;
         for (own, passes) in [&envoy, &other, &many, &pattern, &address, &below].into_iter().zip(passes) {
             let heard = ask(&server, &authority.client(Some(own), &[]), "hello").await;
             assert_eq!(heard == "hello", passes, "{name:?} {own:?}");

@@ -15,7 +15,7 @@ use tollgate_net::{AcceptLimits, ConnectionStats, Listeners, Sockets, Tls, TlsFi
 use tollgate_testkit::certificates::Authority;
 
 /// Two loops on one Unix socket.
-struct Server {
+struct UnixServer {
     path: PathBuf,
     stats: Arc<ConnectionStats>,
     drain: watch::Sender<bool>,
@@ -23,7 +23,7 @@ struct Server {
     _folder: TempDir,
 }
 
-impl Server {
+impl UnixServer {
     fn start(tls: Option<Arc<Tls>>, max_connections: usize) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("echo.sock");
@@ -51,7 +51,7 @@ impl Server {
 
 #[tokio::test]
 async fn all_loops_together_serve_as_many_connections_as_one_may() {
-    let server = Server::start(None, 5);
+    let server = UnixServer::start(None, 5);
     let mut held = Vec::new();
     for number in 0..5 {
         let mut stream = server.connect().await;
@@ -72,7 +72,7 @@ async fn all_loops_together_serve_as_many_connections_as_one_may() {
 
 #[tokio::test]
 async fn a_drain_removes_the_file_and_serves_those_that_wait() {
-    let mut server = Server::start(None, 100);
+    let mut server = UnixServer::start(None, 100);
     let mut served = server.connect().await;
     assert_eq!(say(&mut served, "here").await, "here");
     // Nothing is awaited that would let the loops run, so these wait to be accepted when the drain begins.
@@ -97,7 +97,7 @@ async fn tls_works_over_a_unix_socket_too() {
     let folder = TempDir::new().expect("a folder");
     let (cert, key) = authority.issue("server", 2060).write(folder.path());
     let files = TlsFiles { cert, key, client_ca: None, client_name: None, is_client_optional: false };
-    let server = Server::start(Some(Arc::new(Tls::load(files, &[]).expect("files"))), 5);
+    let server = UnixServer::start(Some(Arc::new(Tls::load(files, &[]).expect("files"))), 5);
     let name = ServerName::try_from("localhost").expect("a name");
     let connector = TlsConnector::from(authority.client(None, &[]));
     let mut stream = connector.connect(name, server.connect().await).await.expect("through");

@@ -2,7 +2,7 @@
 //! the connection would affect all other clients whose commands travel over it.
 
 use crate::parse::{LONGEST_DROPPED, number};
-use crate::undecided::{Seen, Why};
+use crate::undecided::{InspectedParts, Why};
 
 /// Bytes within which the first line of an array or an argument ends.
 const HEADER: usize = 32;
@@ -13,7 +13,7 @@ const SEEN: usize = 32;
 #[derive(Debug)]
 pub(super) struct Oversized {
     /// The parts of the command that were looked at.
-    pub(super) command: Seen,
+    pub(super) command: InspectedParts,
     pub(super) why: Why,
     /// Arguments that have not ended; `None` before the first line.
     left: Option<usize>,
@@ -38,7 +38,7 @@ pub(super) struct Broken;
 impl Oversized {
     /// Nothing is read yet.
     pub(super) fn new(why: Why) -> Self {
-        Self { command: Seen::default(), why, left: None, state: State::Line, line: Vec::new() }
+        Self { command: InspectedParts::default(), why, left: None, state: State::Line, line: Vec::new() }
     }
 
     /// Reads more of the command; returns where it ends in `bytes`, if it does.
@@ -140,7 +140,7 @@ mod tests {
             };
             prop_assert_eq!(end, whole.len());
             let short = |it: &Vec<u8>| if it.len() <= SEEN { it.clone() } else { Vec::new() };
-            let want = Seen {
+            let want = InspectedParts {
                 name: arguments.first().map(short).unwrap_or_default(),
                 last: arguments.last().map(short).unwrap_or_default(),
                 arguments: arguments.len(),

@@ -1,6 +1,6 @@
 //! A command as a person types it: words between spaces, in quotes where a word contains spaces.
 
-use super::parsed::{Caps, Parsed, ProtocolError, Span};
+use super::parsed::{ArgumentRange, Caps, Parsed, ProtocolError};
 
 /// Bytes of the longest typed line.
 const MAX_INLINE: usize = 16 * 1024;
@@ -9,7 +9,7 @@ const MAX_INLINE: usize = 16 * 1024;
 pub(super) fn line(
     buffer: &mut [u8],
     start: usize,
-    arguments: &mut Vec<Span>,
+    arguments: &mut Vec<ArgumentRange>,
     caps: &Caps,
 ) -> Result<Parsed, ProtocolError> {
     let most = MAX_INLINE.min(caps.command);
@@ -32,7 +32,7 @@ pub(super) fn line(
 }
 
 /// Parses the words of `text`, which begins at `offset` of the buffer.
-fn words(text: &mut [u8], offset: usize, arguments: &mut Vec<Span>) -> Result<(), ProtocolError> {
+fn words(text: &mut [u8], offset: usize, arguments: &mut Vec<ArgumentRange>) -> Result<(), ProtocolError> {
     let mut read = 0;
     let mut written = 0;
     loop {
@@ -51,7 +51,7 @@ fn words(text: &mut [u8], offset: usize, arguments: &mut Vec<Span>) -> Result<()
                 (read, written) = (read + 1, written + 1);
             }
         }
-        arguments.push(Span::new(offset + word, offset + written));
+        arguments.push(ArgumentRange::new(offset + word, offset + written));
     }
 }
 

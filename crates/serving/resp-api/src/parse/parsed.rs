@@ -17,12 +17,12 @@ pub(crate) struct Caps {
 
 /// The range of an argument in the buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Span {
+pub(crate) struct ArgumentRange {
     pub(super) start: u32,
     pub(super) end: u32,
 }
 
-impl Span {
+impl ArgumentRange {
     pub(crate) const fn new(start: usize, end: usize) -> Self {
         Self { start: start as u32, end: end as u32 }
     }
@@ -33,9 +33,9 @@ impl Span {
     }
 }
 
-impl From<Span> for Range<usize> {
+impl From<ArgumentRange> for Range<usize> {
     #[inline]
-    fn from(span: Span) -> Self {
+    fn from(span: ArgumentRange) -> Self {
         span.start as usize..span.end as usize
     }
 }

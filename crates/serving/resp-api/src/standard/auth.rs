@@ -6,7 +6,7 @@ use tollgate_store::Store;
 
 use crate::arguments::Arguments;
 use crate::context::Context;
-use crate::reply::Reply;
+use crate::reply::ReplyWriter;
 use crate::session::Session;
 
 const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
@@ -18,7 +18,7 @@ pub(super) fn run<S: Store>(
     session: &mut Session,
     context: &Context<S>,
     now: Timestamp,
-    reply: &mut Reply<'_>,
+    reply: &mut ReplyWriter<'_>,
 ) {
     let settings = &context.settings;
     let (user, password) = match (arguments.get(1), arguments.get(2), arguments.get(3)) {
@@ -34,7 +34,7 @@ pub(super) fn run<S: Store>(
 }
 
 /// Writes why a client is not authenticated.
-pub(super) fn reject(guess: Guess, reply: &mut Reply<'_>) {
+pub(super) fn reject(guess: Guess, reply: &mut ReplyWriter<'_>) {
     match guess {
         Guess::Slowed { seconds } => reply.error(format_args!(
             "ERR too many wrong passwords from this address; the password was not compared: try again in {seconds} s"

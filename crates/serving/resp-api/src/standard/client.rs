@@ -1,13 +1,13 @@
 //! `CLIENT`: properties of a connection that clients read and set when they connect.
 
 use crate::arguments::Arguments;
-use crate::reply::{Reply, excerpt, saturate, wrong_number_of_arguments};
+use crate::reply::{ReplyWriter, excerpt, saturate, wrong_number_of_arguments};
 use crate::session::Session;
 
 /// Bytes of a client's name.
 const MAX_NAME: usize = 256;
 
-pub(super) fn run(arguments: Arguments<'_>, session: &mut Session, reply: &mut Reply<'_>) {
+pub(super) fn run(arguments: Arguments<'_>, session: &mut Session, reply: &mut ReplyWriter<'_>) {
     let sub = arguments.get(1).unwrap_or_default();
     let is = |name: &str| sub.eq_ignore_ascii_case(name.as_bytes());
     let wrong = match arguments.len() {

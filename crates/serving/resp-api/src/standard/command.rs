@@ -2,10 +2,10 @@
 
 use crate::arguments::Arguments;
 use crate::command::{Parameter, SPECS, Spec, find};
-use crate::reply::Reply;
+use crate::reply::ReplyWriter;
 
 /// `COMMAND`, and its subcommands `COUNT`, `DOCS`, `INFO` and `LIST`.
-pub(super) fn run(arguments: Arguments<'_>, reply: &mut Reply<'_>) {
+pub(super) fn run(arguments: Arguments<'_>, reply: &mut ReplyWriter<'_>) {
     let Some(sub) = arguments.get(1) else {
         reply.array(SPECS.len());
         return SPECS.iter().for_each(|spec| info(spec, reply));
@@ -40,7 +40,7 @@ pub(super) fn run(arguments: Arguments<'_>, reply: &mut Reply<'_>) {
 }
 
 /// The ten elements of one command in the reply to `COMMAND`.
-fn info(spec: &Spec, reply: &mut Reply<'_>) {
+fn info(spec: &Spec, reply: &mut ReplyWriter<'_>) {
     reply.array(10);
     reply.bulk(spec.name.as_bytes());
     reply.integer(spec.arity);
@@ -59,7 +59,7 @@ fn info(spec: &Spec, reply: &mut Reply<'_>) {
 }
 
 /// One command in the reply to `COMMAND DOCS`.
-fn docs(spec: &Spec, reply: &mut Reply<'_>) {
+fn docs(spec: &Spec, reply: &mut ReplyWriter<'_>) {
     reply.bulk(spec.name.as_bytes());
     reply.map(if spec.parameters.is_empty() { 3 } else { 4 });
     for (key, text) in [("summary", spec.summary), ("since", "0.1.0"), ("group", spec.group)] {
@@ -73,7 +73,7 @@ fn docs(spec: &Spec, reply: &mut Reply<'_>) {
     }
 }
 
-fn parameter(parameter: &Parameter, reply: &mut Reply<'_>) {
+fn parameter(parameter: &Parameter, reply: &mut ReplyWriter<'_>) {
     let flags: Vec<&str> = [(parameter.is_optional, "optional"), (parameter.is_multiple, "multiple")]
         .into_iter()
         .filter_map(|(is, flag)| is.then_some(flag))

@@ -2,12 +2,12 @@
 //! get.
 
 use crate::arguments::Arguments;
-use crate::reply::{Reply, wrong_number_of_arguments};
+use crate::reply::{ReplyWriter, wrong_number_of_arguments};
 
 /// Settings of a Redis without persistence.
 const SETTINGS: [(&str, &str); 2] = [("save", ""), ("appendonly", "no")];
 
-pub(super) fn run(arguments: Arguments<'_>, reply: &mut Reply<'_>) {
+pub(super) fn run(arguments: Arguments<'_>, reply: &mut ReplyWriter<'_>) {
     match arguments.get(1) {
         Some(sub) if sub.eq_ignore_ascii_case(b"get") && arguments.len() > 2 => {
             let is_wanted = |name: &str| arguments.from(2).any(|it| it.eq_ignore_ascii_case(name.as_bytes()));

@@ -9,7 +9,7 @@ use super::client::name_of;
 use super::info::REDIS_VERSION;
 use crate::arguments::{Arguments, integer};
 use crate::context::Context;
-use crate::reply::{Reply, excerpt, saturate};
+use crate::reply::{ReplyWriter, excerpt, saturate};
 use crate::session::Session;
 
 const NO_AUTH: &str = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH \
@@ -21,7 +21,7 @@ pub(super) fn run<S: Store>(
     session: &mut Session,
     context: &Context<S>,
     now: Timestamp,
-    reply: &mut Reply<'_>,
+    reply: &mut ReplyWriter<'_>,
 ) {
     let is_resp3 = match arguments.get(1).map(integer) {
         None => session.is_resp3,

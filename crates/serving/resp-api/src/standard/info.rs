@@ -6,7 +6,7 @@ use tollgate_store::Store;
 
 use crate::arguments::Arguments;
 use crate::context::Context;
-use crate::reply::Reply;
+use crate::reply::ReplyWriter;
 
 /// The Redis version whose protocol this is; clients derive the available features from it.
 pub(super) const REDIS_VERSION: &str = "7.4.0";
@@ -14,7 +14,7 @@ pub(super) const REDIS_VERSION: &str = "7.4.0";
 type Write<S> = fn(&Context<S>, &mut String);
 
 /// Writes the sections that `arguments` name, or all.
-pub(super) fn run<S: Store>(arguments: Arguments<'_>, context: &Context<S>, reply: &mut Reply<'_>) {
+pub(super) fn run<S: Store>(arguments: Arguments<'_>, context: &Context<S>, reply: &mut ReplyWriter<'_>) {
     let sections: [(&str, Write<S>); 5] =
         [("Server", server), ("Clients", clients), ("Stats", stats), ("Store", store), ("Rules", rules)];
     let is_named = |section: &str| {

@@ -13,7 +13,7 @@ const SLOTS: usize = 64;
 
 /// A rate as the client wrote it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Rate {
+pub(crate) struct ThrottleRate {
     pub(crate) form: Form,
     pub(crate) burst: i64,
     pub(crate) count: i64,
@@ -22,12 +22,12 @@ pub(crate) struct Rate {
 
 /// Where a quota is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Slot(u8);
+pub(crate) struct QuotaSlot(u8);
 
 /// A quota, built.
 #[derive(Debug)]
-pub(crate) struct Kept {
-    rate: Rate,
+pub(crate) struct BuiltQuota {
+    rate: ThrottleRate,
     pub(crate) quota: Quota,
     /// Permits available at once; the limit of the reply.
     pub(crate) capacity: i64,
@@ -35,7 +35,7 @@ pub(crate) struct Kept {
 
 /// Quotas by their rates.
 #[derive(Debug, Default)]
-pub(crate) struct Quotas(Vec<Option<Kept>>);
+pub(crate) struct Quotas(Vec<Option<BuiltQuota>>);
 
 /// Why a rate is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -54,15 +54,15 @@ pub(crate) enum InvalidRate {
 impl Quotas {
     /// The slot of the quota of `rate`, if it is kept.
     #[inline]
-    pub(crate) fn find(&self, rate: &Rate) -> Option<Slot> {
+    pub(crate) fn find(&self, rate: &ThrottleRate) -> Option<QuotaSlot> {
         let slot = slot_of(rate);
         self.0.get(usize::from(slot.0))?.as_ref().filter(|kept| kept.rate == *rate).map(|_| slot)
     }
 
     /// Builds the quota of `rate` and puts it into its slot.
     #[cold]
-    pub(crate) fn make(&mut self, rate: Rate) -> Result<Slot, InvalidRate> {
-        let kept = Kept::new(rate)?;
+    pub(crate) fn make(&mut self, rate: ThrottleRate) -> Result<QuotaSlot, InvalidRate> {
+        let kept = BuiltQuota::new(rate)?;
         if self.0.is_empty() {
             self.0.resize_with(SLOTS, || None);
         }
@@ -73,7 +73,7 @@ impl Quotas {
 
     /// The quota in `slot`.
     #[inline]
-    pub(crate) fn get(&self, slot: Slot) -> &Kept {
+    pub(crate) fn get(&self, slot: QuotaSlot) -> &BuiltQuota {
         match &self.0[usize::from(slot.0)] {
             Some(kept) => kept,
             None => unreachable!("a slot is returned only for a quota in it"),
@@ -83,15 +83,15 @@ impl Quotas {
 
 /// The slot of `rate`. It does not matter which rates share a slot.
 #[inline]
-fn slot_of(rate: &Rate) -> Slot {
+fn slot_of(rate: &ThrottleRate) -> QuotaSlot {
     let mix = |sum: u64, number: i64| (sum ^ number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = mix(mix(mix(rate.form as u64, rate.burst), rate.count), rate.period);
-    Slot((mixed >> 32) as u8 % SLOTS as u8)
+    QuotaSlot((mixed >> 32) as u8 % SLOTS as u8)
 }
 
-impl Kept {
-    fn new(rate: Rate) -> Result<Self, InvalidRate> {
-        let Rate { form, burst, count, period } = rate;
+impl BuiltQuota {
+    fn new(rate: ThrottleRate) -> Result<Self, InvalidRate> {
+        let ThrottleRate { form, burst, count, period } = rate;
         // redis-cell admits one more than the burst at once; throttlecrab calls that sum the burst.
         let (smallest, beyond) = if form == Form::Crab { (1, 0) } else { (0, 1) };
         let burst = u64::try_from(burst).ok().filter(|_| burst >= smallest);

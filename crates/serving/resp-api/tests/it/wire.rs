@@ -5,7 +5,7 @@
 use std::io::{Read, Write};
 use std::time::Duration;
 
-use crate::common::{Client, Server, command, frame};
+use crate::common::{RespClient, Server, command, frame};
 use tollgate_resp_api::RespSettings;
 
 /// A pipeline of every kind of command with counters of its own, and what must come back.
@@ -156,7 +156,7 @@ fn a_large_argument_comes_back_and_one_too_large_does_not() {
 const PONG: &str = "+PONG";
 
 /// Sends `bytes` again and again until the server takes no more for a while, or has closed; how many it took.
-fn push(client: &mut Client, bytes: &[u8], most: usize) -> usize {
+fn push(client: &mut RespClient, bytes: &[u8], most: usize) -> usize {
     client.stream().set_write_timeout(Some(Duration::from_millis(300))).expect("a timeout");
     let mut sent = 0;
     while sent < most {
@@ -285,7 +285,7 @@ fn partial_commands_of_all_clients_have_one_bound_and_what_exceeds_it_is_denied(
     let server = Server::start(settings);
     let whole = frame(&[b"TOLLGATE.CHECK", b"shop", b"user", &[b'x'; 60_000]]);
     let (half, rest) = whole.split_at(40_000);
-    let mut held: Vec<Client> = (0..2)
+    let mut held: Vec<RespClient> = (0..2)
         .map(|number| {
             let mut client = server.connect();
             client.send(half);

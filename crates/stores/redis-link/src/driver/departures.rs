@@ -3,7 +3,7 @@
 
 use tokio::time::Instant;
 
-use crate::flight::{Entry, Flight};
+use crate::flight::{Flight, QueueEntry};
 use crate::reply::Reply;
 use crate::script::Script;
 use crate::shared::Shared;
@@ -16,7 +16,7 @@ const MOST_PARKED: usize = 4;
 pub(super) struct Departures<W: Workload> {
     parked: Vec<(Flight<W>, Vec<Reply>)>,
     /// Taken from the queue for the next flight; empty between two flights.
-    pub(super) entries: Vec<Entry<W>>,
+    pub(super) entries: Vec<QueueEntry<W>>,
     /// Scripts to load before the next commands.
     pub(super) unknown: Vec<&'static Script>,
     /// Number of the flight that last loaded a script.

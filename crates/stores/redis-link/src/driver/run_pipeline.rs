@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use tokio::time::{Duration, Instant};
 
 use super::state::{Driver, Stopped};
-use crate::flight::Entry;
+use crate::flight::QueueEntry;
 use crate::pipelined::{InFlight, PipelinedConnection};
 use crate::replies::Redirect;
 use crate::request::Request as _;
@@ -85,7 +85,7 @@ impl<W: Workload> Driver<W> {
         self.departures.load(outcome.unknown, number, &shared);
         outcome.redirects.into_iter().for_each(|redirect| self.redirect(redirect));
         for planned in outcome.again.into_iter().rev() {
-            self.queue.push_front(Entry::Again(Box::new(planned)));
+            self.queue.push_front(QueueEntry::Again(Box::new(planned)));
         }
         if outcome.doubt {
             shared.topology().doubted.notify_one();
@@ -140,7 +140,7 @@ impl<W: Workload> Driver<W> {
         if let Some(slot) = moved {
             shared.topology().moved(slot, node);
         }
-        queue.push_front(Entry::Again(Box::new(planned)));
+        queue.push_front(QueueEntry::Again(Box::new(planned)));
     }
 
     /// Closes a connection. Requests sent on it without a reply are lost; requests not yet sent are sent
@@ -159,7 +159,7 @@ impl<W: Workload> Driver<W> {
             again.extend(outcome.again);
         }
         for planned in again.into_iter().rev() {
-            self.queue.push_front(Entry::Again(Box::new(planned)));
+            self.queue.push_front(QueueEntry::Again(Box::new(planned)));
         }
         if let Some(error) = error.filter(|error| !is_spare || error.cause == Cause::Misconfigured) {
             self.failed(error);

@@ -14,12 +14,12 @@ use crate::pipelined::PipelinedConnection;
 use crate::queue::{ConnectionQueue, Traffic};
 use crate::server_error::ServerError;
 use crate::shared::Shared;
-use crate::topology::Node;
+use crate::topology::ServerIndex;
 use crate::workload::Workload;
 
 /// Finds the queue of another node, which a server has redirected a call to; `None` where the thread has
 /// ended.
-pub(crate) type Route<W> = Box<dyn Fn(Node, Traffic) -> Option<Arc<ConnectionQueue<W>>> + Send>;
+pub(crate) type Route<W> = Box<dyn Fn(ServerIndex, Traffic) -> Option<Arc<ConnectionQueue<W>>> + Send>;
 
 /// The task behind a queue.
 pub(crate) struct Driver<W: Workload> {

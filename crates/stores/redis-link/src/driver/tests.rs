@@ -7,8 +7,8 @@ use tollgate_store::StoreName;
 use tollgate_store::remote::{BreakerSettings, Failure};
 
 use super::*;
-use crate::echo::{Call, Echo};
-use crate::flight::Entry;
+use crate::echo::{Echo, EchoCall};
+use crate::flight::QueueEntry;
 use crate::queue::{ConnectionQueue, Traffic};
 use crate::request::Waiter;
 use crate::settings::LinkSettings;
@@ -27,7 +27,7 @@ async fn a_call_that_comes_back_to_an_open_breaker_fails_at_once() {
         assert_eq!(driver.breaker.is_open(), is_open);
         let (to, mut answer) = oneshot::channel();
         let waiter = Waiter::new(to, Instant::now() + Duration::from_secs(60));
-        queue.push_front(Entry::New(Call::new(b"k", waiter)));
+        queue.push_front(QueueEntry::New(EchoCall::new(b"k", waiter)));
         match answer.try_recv() {
             Ok(Err(Failure::NotSent { why, .. })) => assert!(is_open && &*why == "cut"),
             Err(_) => assert!(!is_open, "it waits"),

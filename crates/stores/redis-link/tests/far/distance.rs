@@ -12,21 +12,21 @@ use super::{Chance, Far, TICK, ask, run, store, timed, warm};
 
 /// The results of callers: calls, those without an answer, and the longest wait.
 #[derive(Debug)]
-struct Seen {
+struct CallerResults {
     calls: u64,
     degraded: u64,
     longest: Duration,
     stats: ConnStats,
 }
 
-impl Seen {
+impl CallerResults {
     fn share(&self) -> f64 {
         self.degraded as f64 / self.calls as f64
     }
 }
 
 /// Callers in a closed loop, or calls at random times at `rate` a second, on keys of their own.
-fn load(far: &Arc<Far>, callers: u64, rate: u64, lasts: Duration, late: (u64, Duration)) -> Seen {
+fn load(far: &Arc<Far>, callers: u64, rate: u64, lasts: Duration, late: (u64, Duration)) -> CallerResults {
     run(LocalSet::new().run_until(async {
         let store = store(far, |_| {});
         warm(&store).await;
@@ -71,7 +71,12 @@ fn load(far: &Arc<Far>, callers: u64, rate: u64, lasts: Duration, late: (u64, Du
             task.await.expect("no panic");
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
-        Seen { calls: seen.0.get(), degraded: seen.1.get(), longest: seen.2.get(), stats: store.stats() }
+        CallerResults {
+            calls: seen.0.get(),
+            degraded: seen.1.get(),
+            longest: seen.2.get(),
+            stats: store.stats(),
+        }
     }))
 }
 

@@ -24,7 +24,7 @@ use tollgate_redis_link::{
 use tollgate_store::StoreName;
 use tollgate_store::remote::{ConnStats, Failure};
 
-use echo::{Call, Echo};
+use echo::{Echo, EchoCall};
 use server::Far;
 
 /// Resolution of the runtime's timers.
@@ -65,7 +65,7 @@ impl Tested {
     async fn send(&self, traffic: Traffic, key: &[u8], by: Instant) -> Result<(), Failure> {
         let (to, answer) = oneshot::channel();
         let node = self.0.node_of(0, by).await?;
-        self.0.send(traffic, node, Call::new(key, Waiter::new(to, by)))?;
+        self.0.send(traffic, node, EchoCall::new(key, Waiter::new(to, by)))?;
         let said = self.0.receive(answer).await?;
         assert_eq!(said, Value::BulkString(key.to_vec()), "another call's answer");
         Ok(())

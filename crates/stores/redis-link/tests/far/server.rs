@@ -27,10 +27,10 @@ pub(super) enum Said {
 type Says = Box<dyn FnMut(usize, &[Vec<u8>]) -> Said + Send>;
 
 pub(super) struct Far {
-    state: Mutex<State>,
+    state: Mutex<ServerState>,
 }
 
-pub(super) struct State {
+pub(super) struct ServerState {
     /// Time of a request and its reply together.
     pub(super) round_trip: Duration,
     /// Number of reads per thousand that are answered later, and the delay.
@@ -77,7 +77,7 @@ impl Network for To {
 
 impl Far {
     pub(super) fn away(round_trip: Duration) -> Arc<Self> {
-        let state = State {
+        let state = ServerState {
             round_trip,
             late_share: 0,
             late_by: Duration::ZERO,
@@ -97,7 +97,7 @@ impl Far {
         Arc::new(Self { state: Mutex::new(state) })
     }
 
-    pub(super) fn set(&self) -> MutexGuard<'_, State> {
+    pub(super) fn set(&self) -> MutexGuard<'_, ServerState> {
         self.state.lock()
     }
 
@@ -181,7 +181,7 @@ impl Far {
     }
 }
 
-impl State {
+impl ServerState {
     fn usual(&mut self, words: &[Vec<u8>]) -> Vec<u8> {
         let bulk = |bytes: &[u8]| [format!("${}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat();
         match &words[0][..] {

@@ -9,7 +9,7 @@ use tokio::sync::oneshot::{self, Receiver, error::TryRecvError};
 use tollgate_core::{Period, Quota};
 
 use super::*;
-use crate::protocol::Reply;
+use crate::protocol::CommandReply;
 use crate::request::{Claim, Op};
 
 const DEADLINE: Duration = Duration::from_millis(10);
@@ -24,14 +24,14 @@ struct Memcached {
 }
 
 impl Memcached {
-    fn put(&mut self, flags: &str, data: &str) -> Reply {
+    fn put(&mut self, flags: &str, data: &str) -> CommandReply {
         self.cas += 1;
         self.item = Some((flags.parse().expect("flags"), data.to_owned(), self.cas));
-        Reply::Stored
+        CommandReply::Stored
     }
 
     /// Answers the first command of `text`, and returns the rest.
-    fn answer<'t>(&mut self, text: &'t str) -> (Reply, &'t str) {
+    fn answer<'t>(&mut self, text: &'t str) -> (CommandReply, &'t str) {
         let (line, mut rest) = text.split_once("\r\n").expect("a line");
         let words: Vec<_> = line.split(' ').collect();
         let mut data = || {
@@ -41,37 +41,39 @@ impl Memcached {
             data
         };
         let reply = match (words[0], self.item.clone()) {
-            ("gets", None) => Reply::Missing,
-            ("gets", Some((flags, data, cas))) => Reply::Item { flags, cas, data: data.into_bytes().into() },
-            ("incr" | "decr" | "delete", None) => Reply::NotFound,
+            ("gets", None) => CommandReply::Missing,
+            ("gets", Some((flags, data, cas))) => {
+                CommandReply::Item { flags, cas, data: data.into_bytes().into() }
+            }
+            ("incr" | "decr" | "delete", None) => CommandReply::NotFound,
             ("delete", Some(_)) => {
                 self.item = None;
-                Reply::Deleted
+                CommandReply::Deleted
             }
             (change, Some((flags, old, _))) if change == "incr" || change == "decr" => {
                 let by: u64 = words[2].parse().expect("a number");
                 match old.parse::<u64>() {
-                    Err(_) => {
-                        Reply::Error("CLIENT_ERROR cannot increment or decrement non-numeric value".into())
-                    }
+                    Err(_) => CommandReply::Error(
+                        "CLIENT_ERROR cannot increment or decrement non-numeric value".into(),
+                    ),
                     Ok(old) => {
                         let new =
                             if change == "incr" { old.wrapping_add(by) } else { old.saturating_sub(by) };
                         self.put(&flags.to_string(), &new.to_string());
-                        Reply::Number(new)
+                        CommandReply::Number(new)
                     }
                 }
             }
             ("add", old) => {
                 let data = data();
-                if old.is_some() { Reply::NotStored } else { self.put(words[2], data) }
+                if old.is_some() { CommandReply::NotStored } else { self.put(words[2], data) }
             }
             ("cas", old) => {
                 let data = data();
                 match old {
-                    None => Reply::NotFound,
+                    None => CommandReply::NotFound,
                     Some((_, _, cas)) if cas.to_string() == words[5] => self.put(words[2], data),
-                    Some(_) => Reply::Exists,
+                    Some(_) => CommandReply::Exists,
                 }
             }
             other => panic!("{other:?}"),
@@ -95,16 +97,16 @@ impl Memcached {
     }
 }
 
-struct Caller {
+struct TransactionCaller {
     work: Transaction,
-    answers: Vec<(Op, Receiver<Result<Answer, Failure>>)>,
+    answers: Vec<(Op, Receiver<Result<OpAnswer, Failure>>)>,
     is_done: bool,
 }
 
-fn ask(quota: &Quota, op: Op, now: Timestamp) -> (Request, Receiver<Result<Answer, Failure>>) {
+fn ask(quota: &Quota, op: Op, now: Timestamp) -> (KeyRequest, Receiver<Result<OpAnswer, Failure>>) {
     let (reply, answer) = oneshot::channel();
     (
-        Request {
+        KeyRequest {
             op,
             quota: quota.clone(),
             now,
@@ -116,7 +118,7 @@ fn ask(quota: &Quota, op: Op, now: Timestamp) -> (Request, Receiver<Result<Answe
     )
 }
 
-fn caller(quota: &Quota, ops: &[Op], now: Timestamp) -> Caller {
+fn caller(quota: &Quota, ops: &[Op], now: Timestamp) -> TransactionCaller {
     let mut work = None;
     let mut answers = Vec::new();
     for op in ops {
@@ -127,10 +129,10 @@ fn caller(quota: &Quota, ops: &[Op], now: Timestamp) -> Caller {
             Some(work) => work.join(ask),
         }
     }
-    Caller { work: work.expect("an op"), answers, is_done: false }
+    TransactionCaller { work: work.expect("an op"), answers, is_done: false }
 }
 
-impl Caller {
+impl TransactionCaller {
     /// One round trip; `lost` is true if the answers to it are lost.
     fn trip(&mut self, memcached: &mut Memcached, lost: bool) {
         let mut out = Vec::new();
@@ -241,16 +243,16 @@ proptest! {
                 _ => 0,
             };
             match (op, answer.try_recv()) {
-                (Op::Take(cost), Ok(Ok(Answer::Decision(decision)))) => {
+                (Op::Take(cost), Ok(Ok(OpAnswer::Decision(decision)))) => {
                     hits += cost.permits();
                     admitted += if decision.is_admitted() { cost.permits() } else { 0 };
                 }
-                (Op::All { takes, .. }, Ok(Ok(Answer::All { charged, .. }))) => {
+                (Op::All { takes, .. }, Ok(Ok(OpAnswer::All { charged, .. }))) => {
                     let sum: u64 = takes.iter().map(|(_, cost)| cost.permits()).sum();
                     hits += if charged { sum } else { 0 };
                     admitted += if charged { sum } else { 0 };
                 }
-                (Op::Inspect, Ok(Ok(Answer::Inspection(_)))) => {}
+                (Op::Inspect, Ok(Ok(OpAnswer::Inspection(_)))) => {}
                 (_, Ok(Err(Failure::Silent { .. } | Failure::NotSent { .. }))) => silent = true,
                 (op, other) => prop_assert!(false, "{op:?}: {other:?}"),
             }
@@ -288,7 +290,7 @@ proptest! {
         callers.iter_mut().for_each(|caller| caller.finish(&mut memcached));
         let mut want = before;
         for (op, mut answer) in callers.into_iter().flat_map(|caller| caller.answers) {
-            let Ok(Ok(Answer::Decision(decision))) = answer.try_recv() else {
+            let Ok(Ok(OpAnswer::Decision(decision))) = answer.try_recv() else {
                 return Err(TestCaseError::fail(format!("{op:?} has no answer")));
             };
             match op {
@@ -352,7 +354,7 @@ fn what_may_have_been_counted_is_never_sent_again() {
             let answer = one.answers[0].1.try_recv();
             let taken = memcached.count(NOON).unwrap_or(0) - before;
             let is_right = match &answer {
-                Ok(Ok(Answer::Decision(_))) => taken == 3,
+                Ok(Ok(OpAnswer::Decision(_))) => taken == 3,
                 Ok(Err(Failure::Silent { .. })) => taken <= 3,
                 _ => false,
             };
@@ -380,7 +382,7 @@ fn a_window_that_began_in_the_future_keeps_its_end() {
     let mut now = caller(&quota, &[Op::Take(Cost::ONE), Op::Take(Cost::ONE)], NOON);
     now.finish(&mut memcached);
     let admitted = now.answers.iter_mut().map(|(_, answer)| match answer.try_recv() {
-        Ok(Ok(Answer::Decision(decision))) => decision.is_admitted(),
+        Ok(Ok(OpAnswer::Decision(decision))) => decision.is_admitted(),
         other => panic!("{other:?}"),
     });
     assert_eq!(admitted.collect::<Vec<_>>(), [true, false], "the clock stepped back: nothing is given away");
@@ -492,13 +494,13 @@ fn who_gives_up_before_anything_was_changed_is_not_charged() {
     let claim = second.claim.clone();
     let mut work = Transaction::new(b"item".to_vec().into(), first, KEEP);
     work.join(second);
-    let mut both = Caller { work, answers: Vec::new(), is_done: false };
+    let mut both = TransactionCaller { work, answers: Vec::new(), is_done: false };
     both.trip(&mut memcached, false); // there is nothing to count in
     assert!(!claim.give_up(), "it may have been taken");
     assert_eq!(answer.try_recv().expect_err("not yet"), TryRecvError::Empty);
     both.finish(&mut memcached);
     assert_eq!(memcached.count(NOON), Some(1));
-    assert!(matches!(answer.try_recv(), Ok(Ok(Answer::Decision(_)))));
+    assert!(matches!(answer.try_recv(), Ok(Ok(OpAnswer::Decision(_)))));
 }
 
 #[test]
@@ -509,7 +511,7 @@ fn a_server_without_memory_fails_the_take_and_nothing_is_taken() {
     one.trip(&mut memcached, false);
     let mut out = Vec::new();
     assert_eq!(one.work.send(&mut out), 1, "add");
-    let reply = Reply::Error("SERVER_ERROR out of memory storing object".into());
+    let reply = CommandReply::Error("SERVER_ERROR out of memory storing object".into());
     assert_eq!(one.work.receive(&[reply]), Next::Done);
     let answer = one.answers[0].1.try_recv();
     assert!(matches!(answer, Ok(Err(Failure::Rejected(why))) if why.contains("out of memory")));

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use tollgate_store::StoreError;
 use tollgate_store::suite::Executor;
 use tollgate_store_memcache::{MemcacheConfig, MemcacheStore, StoreState};
-use tollgate_testkit::redis::{Fault, Memcached, Proxy};
+use tollgate_testkit::redis::{Memcached, NetworkFault, Proxy};
 
 use crate::helpers::{Nodes, config, hourly, store, take, until};
 
@@ -136,11 +136,11 @@ fn what_the_network_loses_is_reported_and_counted_at_most_once() {
     let Some(memcached) = Memcached::start() else { return };
     let proxy = Proxy::before(memcached.address());
     for fault in [
-        Fault::DropReplies,
-        Fault::DropRequests,
-        Fault::CutReplies,
-        Fault::Stall,
-        Fault::Latency(DEADLINE * 2),
+        NetworkFault::DropReplies,
+        NetworkFault::DropRequests,
+        NetworkFault::CutReplies,
+        NetworkFault::Stall,
+        NetworkFault::Latency(DEADLINE * 2),
     ] {
         let store = store(settings(&format!("memcache://{}", proxy.address())));
         Nodes::new(1).block_on(async {
@@ -149,7 +149,7 @@ fn what_the_network_loses_is_reported_and_counted_at_most_once() {
             proxy.set(fault);
             let told = until_the_breaker_opens(&store).await;
             assert!(told.silent > 0, "{fault:?}");
-            proxy.set(Fault::None);
+            proxy.set(NetworkFault::None);
             proxy.cut();
             until(&store, StoreState::is_up).await;
             // A call may still meet the connection that was cut; its hit was not answered either.
@@ -171,13 +171,13 @@ fn what_the_network_loses_is_reported_and_counted_at_most_once() {
 fn a_refused_connection_opens_the_breaker_without_a_wait() {
     let Some(memcached) = Memcached::start() else { return };
     let proxy = Proxy::before(memcached.address());
-    proxy.set(Fault::Refuse);
+    proxy.set(NetworkFault::Refuse);
     let store = store(settings(&format!("memcache://{}", proxy.address())));
     Nodes::new(1).block_on(async {
         let began = Instant::now();
         assert_eq!(until_the_breaker_opens(&store).await.silent, 0);
         assert!(began.elapsed() < DEADLINE * 10);
-        proxy.set(Fault::None);
+        proxy.set(NetworkFault::None);
         until(&store, StoreState::is_up).await;
         let _ = take(&store, "ann", &hourly(5)).await.expect("an answer");
     });
@@ -192,7 +192,7 @@ fn calls_beyond_the_queue_fail_while_the_server_is_still_silent() {
     let store = store(config);
     Nodes::new(1).block_on(async {
         let _ = take(&store, "ann", &hourly(5)).await.expect("an answer");
-        proxy.set(Fault::Stall);
+        proxy.set(NetworkFault::Stall);
         let flights = store.stats().conn.flights;
         let call = |n| {
             let store = store.clone();
@@ -210,7 +210,7 @@ fn calls_beyond_the_queue_fail_while_the_server_is_still_silent() {
             tokio::task::yield_now().await;
         }
         assert_eq!(store.stats().conn.queue_full, 95);
-        proxy.set(Fault::None);
+        proxy.set(NetworkFault::None);
         let mut admitted = 0;
         let mut failed = 0;
         for call in calls {
@@ -252,11 +252,11 @@ fn a_server_that_answers_the_probe_and_nothing_more_is_given_up_at_once() {
     let store = store(settings);
     Nodes::new(1).block_on(async {
         let _ = take(&store, "ann", &hourly(5)).await.expect("an answer");
-        proxy.set(Fault::DropReplies);
+        proxy.set(NetworkFault::DropReplies);
         until_the_breaker_opens(&store).await;
-        proxy.set(Fault::None);
+        proxy.set(NetworkFault::None);
         until(&store, StoreState::is_up).await;
-        proxy.set(Fault::DropReplies);
+        proxy.set(NetworkFault::DropReplies);
         let failures = store.stats().conn.connect_failures;
         take(&store, "ann", &hourly(1_000_000)).await.expect_err("nobody answers");
         until(&store, is_down).await;

@@ -37,11 +37,11 @@ pub(super) enum Room {
 /// Inserts a key that is not in the table. The caller has locked the group of its home.
 pub(super) fn place(shard: &Shard, home: Home, tag: u64, word: Word, room: Room, now: Timestamp) -> Placed {
     loop {
-        let Some(place) = Place::search(shard, home, room, now) else {
+        let Some(place) = SlotChoice::search(shard, home, room, now) else {
             shard.evictions.fetch_add(1, Relaxed);
             return Placed::Nowhere;
         };
-        let Place { line, slot, packed, distance, rank, .. } = place;
+        let SlotChoice { line, slot, packed, distance, rank, .. } = place;
         if room == Room::Free && matches!(rank, Rank::Live { .. }) {
             return Placed::Not;
         }
@@ -90,7 +90,7 @@ impl Rank {
 }
 
 /// A slot, as it was read, and the locks to hold until it is taken.
-struct Place<'a> {
+struct SlotChoice<'a> {
     line: &'a Line,
     slot: usize,
     packed: u128,
@@ -99,7 +99,7 @@ struct Place<'a> {
     _guards: [Option<MutexGuard<'a, ()>>; SPILL_GROUPS - 1],
 }
 
-impl<'a> Place<'a> {
+impl<'a> SlotChoice<'a> {
     /// The best slot of the nearest line with an empty or an expired one; if there is no such line, of all
     /// lines.
     fn search(shard: &'a Shard, home: Home, room: Room, now: Timestamp) -> Option<Self> {

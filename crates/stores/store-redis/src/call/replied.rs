@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use tollgate_core::Timestamp;
 use tollgate_redis_link::Value;
 
-use crate::ask::Fault;
+use crate::ask::AskError;
 use crate::translate::{int, text};
 
 /// Bytes of a pair of packed numbers.
@@ -24,7 +24,7 @@ enum Parts<'a> {
 }
 
 /// The part of a reply about one key.
-pub enum Part<'a> {
+pub enum ReplyPart<'a> {
     /// The step's reply.
     Held {
         /// The step's status.
@@ -40,8 +40,8 @@ pub enum Part<'a> {
 
 impl<'a> Replied<'a> {
     /// Reads the head of a reply.
-    pub fn read(reply: &'a Value) -> Result<Self, Fault> {
-        let odd = || Fault::Reply(format!("{reply:?}"));
+    pub fn read(reply: &'a Value) -> Result<Self, AskError> {
+        let odd = || AskError::Reply(format!("{reply:?}"));
         let (head, parts) = match reply {
             Value::BulkString(bytes) => {
                 let (head, pairs) = bytes.split_at_checked(PAIR).ok_or_else(odd)?;
@@ -67,7 +67,7 @@ impl<'a> Replied<'a> {
     }
 
     /// The part about the nth key.
-    pub fn part(&self, nth: usize) -> Result<Part<'a>, Fault> {
+    pub fn part(&self, nth: usize) -> Result<ReplyPart<'a>, AskError> {
         match self.parts {
             Parts::Packed(pairs) => {
                 let from = (nth * PAIR).min(pairs.len());
@@ -76,7 +76,7 @@ impl<'a> Replied<'a> {
             Parts::Words(parts) => match parts.get(nth) {
                 Some(Value::BulkString(bytes)) => packed(bytes),
                 Some(Value::Array(values)) => in_words(values),
-                other => Err(Fault::Reply(format!("{other:?}"))),
+                other => Err(AskError::Reply(format!("{other:?}"))),
             },
         }
     }
@@ -90,20 +90,20 @@ fn pair(bytes: &[u8]) -> Option<[f64; 2]> {
     }
 }
 
-fn packed<'a>(bytes: &[u8]) -> Result<Part<'a>, Fault> {
-    let [expires, held] = pair(bytes).ok_or_else(|| Fault::Reply(format!("{bytes:?}")))?;
+fn packed<'a>(bytes: &[u8]) -> Result<ReplyPart<'a>, AskError> {
+    let [expires, held] = pair(bytes).ok_or_else(|| AskError::Reply(format!("{bytes:?}")))?;
     let held = if held < 0.0 { Value::Nil } else { Value::Int(held as i64) };
-    Ok(Part::Held { status: 1, first: Cow::Owned(Value::Int(expires as i64)), second: Cow::Owned(held) })
+    Ok(ReplyPart::Held { status: 1, first: Cow::Owned(Value::Int(expires as i64)), second: Cow::Owned(held) })
 }
 
-fn in_words(values: &[Value]) -> Result<Part<'_>, Fault> {
+fn in_words(values: &[Value]) -> Result<ReplyPart<'_>, AskError> {
     const NIL: &Value = &Value::Nil;
     let [status, first, second] = [0, 1, 2].map(|nth| values.get(nth).unwrap_or(NIL));
     let status = int(status)?;
     if status == -3 {
-        return Ok(Part::Failed(text(first)?.unwrap_or_default()));
+        return Ok(ReplyPart::Failed(text(first)?.unwrap_or_default()));
     }
-    Ok(Part::Held { status, first: Cow::Borrowed(first), second: Cow::Borrowed(second) })
+    Ok(ReplyPart::Held { status, first: Cow::Borrowed(first), second: Cow::Borrowed(second) })
 }
 
 #[cfg(test)]
@@ -120,7 +120,9 @@ mod tests {
         let replied = Replied::read(&reply).expect("a reply");
         assert_eq!((replied.at, replied.key_count()), (Timestamp::from_nanos(5_000_007), 2));
         let held = |part| match part {
-            Ok(Part::Held { status, first, second }) => (status, first.into_owned(), second.into_owned()),
+            Ok(ReplyPart::Held { status, first, second }) => {
+                (status, first.into_owned(), second.into_owned())
+            }
             _ => panic!("not held"),
         };
         assert_eq!(held(replied.part(0)), (1, Value::Int(30), Value::Int(8)));
@@ -137,7 +139,7 @@ mod tests {
         assert_eq!(replied.key_count(), 3);
         assert_eq!(held(replied.part(0)), (1, Value::Int(30), Value::Int(8)));
         assert_eq!(held(replied.part(1)), (-1, Value::Int(9), Value::SimpleString("x".into())));
-        assert!(matches!(replied.part(2), Ok(Part::Failed(error)) if error == "WRONGTYPE of it"));
+        assert!(matches!(replied.part(2), Ok(ReplyPart::Failed(error)) if error == "WRONGTYPE of it"));
         for odd in [Value::Nil, Value::BulkString(vec![0; 15]), Value::Array(vec![Value::Int(1)])] {
             assert!(Replied::read(&odd).is_err(), "{odd:?}");
         }

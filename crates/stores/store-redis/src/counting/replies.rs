@@ -3,19 +3,19 @@
 use tollgate_redis_link::{Planned, Replies, Request as _, Value};
 
 use super::buffers::Buffers;
-use super::request::{Next, Request, Work};
-use crate::ask::Fault;
-use crate::call::{self, MOST_CALLS, Part, Replied};
+use super::request::{CounterRequest, NextCall, Work};
+use crate::ask::AskError;
+use crate::call::{self, MOST_CALLS, Replied, ReplyPart};
 use crate::config::StoreTime;
 
 /// The reply to a call on `count` keys, each of which gets its own answer, or to a request's own call.
 pub(super) fn on_reply(
     time: StoreTime,
-    mut requests: impl Iterator<Item = Planned<Request>>,
+    mut requests: impl Iterator<Item = Planned<CounterRequest>>,
     count: usize,
     value: Value,
     buffers: &mut Buffers,
-    replies: &mut Replies<'_, Request>,
+    replies: &mut Replies<'_, CounterRequest>,
 ) {
     if count > 1 {
         return on_steps(time, requests, count, &value, buffers, replies);
@@ -41,20 +41,20 @@ pub(super) fn on_reply(
 
 fn on_steps(
     time: StoreTime,
-    requests: impl Iterator<Item = Planned<Request>>,
+    requests: impl Iterator<Item = Planned<CounterRequest>>,
     count: usize,
     value: &Value,
     buffers: &mut Buffers,
-    replies: &mut Replies<'_, Request>,
+    replies: &mut Replies<'_, CounterRequest>,
 ) {
     let replied = Replied::read(value).and_then(|replied| match replied.key_count() {
         parts if parts == count => Ok(replied),
-        parts => Err(Fault::Reply(format!("{parts} answers for {count} keys"))),
+        parts => Err(AskError::Reply(format!("{parts} answers for {count} keys"))),
     });
     for (nth, planned) in requests.enumerate() {
         let part = replied.as_ref().map_err(Clone::clone).and_then(|replied| replied.part(nth));
         let next = match (part, &replied, &planned.request.work) {
-            (Ok(Part::Failed(error)), ..) => {
+            (Ok(ReplyPart::Failed(error)), ..) => {
                 replies.on_error(planned, &error);
                 continue;
             }
@@ -63,7 +63,7 @@ fn on_steps(
                 call::answers(asks, *now, time, replied.at, &part, &mut buffers.answers)
             }
             (Err(fault), ..) => Err(fault),
-            _ => Err(Fault::Reply("an answer to another request".to_owned())),
+            _ => Err(AskError::Reply("an answer to another request".to_owned())),
         };
         go_on(planned, next, buffers, replies);
     }
@@ -71,14 +71,14 @@ fn on_steps(
 
 /// Answers the request, or sends its next call.
 fn go_on(
-    mut planned: Planned<Request>,
-    next: Result<call::Next, Fault>,
+    mut planned: Planned<CounterRequest>,
+    next: Result<call::Next, AskError>,
     buffers: &mut Buffers,
-    replies: &mut Replies<'_, Request>,
+    replies: &mut Replies<'_, CounterRequest>,
 ) {
     let request = &mut planned.request;
     let shared = replies.shared();
-    match next.map(Next::of) {
+    match next.map(NextCall::of) {
         Ok(None) => return request.done(buffers, shared),
         Ok(Some(next)) => request.next = next,
         Err(fault) => return request.fault(&fault, shared),

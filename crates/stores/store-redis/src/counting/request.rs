@@ -8,23 +8,23 @@ use tollgate_redis_link::{Request as RequestOfLink, Script, Shared, Value, Waite
 use tollgate_store::remote::Failure;
 
 use super::buffers::Buffers;
-use crate::ask::{Answer, Ask, Fault};
+use crate::ask::{Answer, Ask, AskError};
 use crate::call::{self, ScriptCall};
 use crate::config::StoreTime;
 use crate::script::{Step, Swap, each};
 
 /// A request for one key, or for keys together, and the callers that wait for the answers.
 #[derive(Debug)]
-pub(crate) struct Request {
+pub(crate) struct CounterRequest {
     pub(super) work: Work,
-    pub(super) next: Next,
+    pub(super) next: NextCall,
     /// Replies that asked for another call.
     pub(super) calls: u32,
 }
 
 /// The next call of a request.
 #[derive(Debug)]
-pub(super) enum Next {
+pub(super) enum NextCall {
     /// The next call is not decided yet.
     Unknown,
     /// A step on its key, for this instant, with the place of its argument in the flight's arguments.
@@ -40,12 +40,12 @@ pub(super) enum Work {
     Call { waiter: Option<Waiter<Value>> },
 }
 
-impl RequestOfLink for Request {
+impl RequestOfLink for CounterRequest {
     /// Sorts steps of one algorithm next to each other.
     type Order = Option<Step>;
 
     fn order(&self) -> Option<Step> {
-        if let Next::Step(step, ..) = self.next { Some(step) } else { None }
+        if let NextCall::Step(step, ..) = self.next { Some(step) } else { None }
     }
 
     fn shares_a_command(&self) -> bool {
@@ -72,20 +72,20 @@ impl RequestOfLink for Request {
 
     fn script(&self) -> Option<&'static Script> {
         match &self.next {
-            Next::Unknown => None,
-            Next::Step(step, ..) => Some(each(*step, Swap::None)),
-            Next::Call(call) => Some(call.script),
+            NextCall::Unknown => None,
+            NextCall::Step(step, ..) => Some(each(*step, Swap::None)),
+            NextCall::Call(call) => Some(call.script),
         }
     }
 
     fn wrong_type(&self) -> String {
-        Fault::Foreign { key: self.keys(), found: "a value of another type".to_owned() }.to_string()
+        AskError::Foreign { key: self.keys(), found: "a value of another type".to_owned() }.to_string()
     }
 }
 
-impl Request {
+impl CounterRequest {
     pub(super) const fn new(work: Work) -> Self {
-        Self { work, next: Next::Unknown, calls: 0 }
+        Self { work, next: NextCall::Unknown, calls: 0 }
     }
 
     /// Decides the next call where that is open, and adds the argument of a step. False when all is answered
@@ -95,19 +95,19 @@ impl Request {
         arguments: &mut Vec<u8>,
         answers: &mut Vec<Answer>,
         time: StoreTime,
-    ) -> Result<bool, Fault> {
-        if matches!(self.next, Next::Unknown) {
+    ) -> Result<bool, AskError> {
+        if matches!(self.next, NextCall::Unknown) {
             let next = match &self.work {
                 Work::Each { asks, now, .. } => call::first(asks, *now, answers),
                 Work::Together { asks, now, .. } => call::together(asks, *now, time, answers)?,
                 Work::Call { .. } => call::Next::Done,
             };
-            match Next::of(next) {
+            match NextCall::of(next) {
                 Some(next) => self.next = next,
                 None => return Ok(false),
             }
         }
-        if let (Next::Step(_, hint, place), Work::Each { asks, .. }) = (&mut self.next, &self.work) {
+        if let (NextCall::Step(_, hint, place), Work::Each { asks, .. }) = (&mut self.next, &self.work) {
             let from = arguments.len();
             call::argument(arguments, asks, *hint).inspect_err(|_| arguments.truncate(from))?;
             *place = from..arguments.len();
@@ -139,10 +139,10 @@ impl Request {
     }
 
     /// Fails all callers because of a fault of the asks or of the key's value.
-    pub(super) fn fault(&mut self, fault: &Fault, shared: &Shared) {
+    pub(super) fn fault(&mut self, fault: &AskError, shared: &Shared) {
         self.fail(|| match fault {
-            Fault::Unsupported { algorithm, .. } => Failure::Unsupported { algorithm },
-            Fault::Foreign { .. } | Fault::Reply(_) => shared.rejected(fault.to_string()),
+            AskError::Unsupported { algorithm, .. } => Failure::Unsupported { algorithm },
+            AskError::Foreign { .. } | AskError::Reply(_) => shared.rejected(fault.to_string()),
         });
     }
 
@@ -151,13 +151,13 @@ impl Request {
         let text = |key: &Vec<u8>| String::from_utf8_lossy(key).into_owned();
         match (&self.work, &self.next) {
             (Work::Each { asks, .. }, _) => asks.first().map(|ask| text(&ask.key)).unwrap_or_default(),
-            (_, Next::Call(call)) => call.keys.iter().map(text).collect::<Vec<_>>().join(" or "),
+            (_, NextCall::Call(call)) => call.keys.iter().map(text).collect::<Vec<_>>().join(" or "),
             _ => String::new(),
         }
     }
 }
 
-impl Next {
+impl NextCall {
     /// `None` when all is answered.
     pub(super) fn of(next: call::Next) -> Option<Self> {
         match next {

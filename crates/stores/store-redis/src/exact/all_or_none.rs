@@ -15,7 +15,7 @@ use tollgate_store::remote::duplicate;
 use tollgate_store::{StoreError, Take, Verdicts};
 
 use super::Exact;
-use crate::ask::{Answer, Ask, BatchKind, Kind};
+use crate::ask::{Answer, Ask, BatchKind, KeyOperation};
 use crate::counting::CountItem;
 
 /// The takes of one hash slot, by their place in the batch.
@@ -172,8 +172,8 @@ impl ChargedShare {
 /// The asks that give back the charges of these asks.
 fn returns(asks: &[Ask]) -> Vec<Ask> {
     let give_back = |ask: &Ask| match ask.kind {
-        Kind::Take(cost) | Kind::Reserve(cost, _) if !cost.is_peek() => {
-            Some(Ask { kind: Kind::GiveBack(cost), ..ask.clone() })
+        KeyOperation::Take(cost) | KeyOperation::Reserve(cost, _) if !cost.is_peek() => {
+            Some(Ask { kind: KeyOperation::GiveBack(cost), ..ask.clone() })
         }
         _ => None,
     };

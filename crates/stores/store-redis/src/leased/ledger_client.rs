@@ -12,7 +12,7 @@ use tollgate_store::{Key, StoreError};
 
 use super::ledger_script;
 use crate::call::ScriptCall;
-use crate::client::{Asked, RedisClient};
+use crate::client::{PendingAnswer, RedisClient};
 use crate::counting::CountItem;
 
 /// Runs script calls of leased keys, and makes the errors of callers.
@@ -24,7 +24,7 @@ pub(super) struct LedgerClient {
 /// A script call that was sent.
 pub(super) struct SentCall {
     redis_key: Vec<u8>,
-    reply: Asked<Value>,
+    reply: PendingAnswer<Value>,
 }
 
 impl LedgerClient {

@@ -11,7 +11,7 @@ use tollgate_store::{Counter, StoreError};
 use super::clock::{Moment, NodeClock};
 use super::ledger_client::LedgerClient;
 use super::outgoing::PendingSends;
-use super::table::{LeasedKey, Shard, Table};
+use super::table::{LeaseTable, LeasedKey, Shard};
 use super::take::{Begun, LeasedTake};
 use crate::keys::bounded;
 use crate::stats::LeaseStats;
@@ -24,12 +24,12 @@ pub(super) struct LocalLeases {
     pub(super) clock: NodeClock,
     /// A task that gives back idle permits is running.
     pub(super) has_reaper: AtomicBool,
-    pub(super) table: Table,
-    pub(super) counts: Counts,
+    pub(super) table: LeaseTable,
+    pub(super) counts: LocalLeaseStats,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Counts {
+pub(super) struct LocalLeaseStats {
     pub(super) requests: Stat,
     pub(super) granted: Stat,
     pub(super) central: Stat,
@@ -42,8 +42,8 @@ impl LocalLeases {
             timing: Timing::default(),
             clock,
             has_reaper: AtomicBool::new(false),
-            table: Table::new(most_keys),
-            counts: Counts::default(),
+            table: LeaseTable::new(most_keys),
+            counts: LocalLeaseStats::default(),
         }
     }
 

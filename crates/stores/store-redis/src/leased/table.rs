@@ -20,7 +20,7 @@ pub(super) const SHARDS: usize = 64;
 const NODE_IDS: u64 = 1 << 53;
 
 #[derive(Debug)]
-pub(super) struct Table {
+pub(super) struct LeaseTable {
     shards: Box<[Mutex<Shard>]>,
     hasher: RandomState,
     most_per_shard: usize,
@@ -89,7 +89,7 @@ impl RequestId {
     }
 }
 
-impl Table {
+impl LeaseTable {
     /// A table of about `most` keys.
     pub(super) fn new(most: usize) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::new(Shard::new())).collect();

@@ -2,7 +2,7 @@
 
 use tollgate_core::{Cost, MAX_COUNT, Timestamp};
 
-use crate::ask::{Ask, Kind};
+use crate::ask::{Ask, KeyOperation};
 
 /// A take of more permits than any key can have: it never fits, and a double holds it.
 pub(super) const TOO_MANY: u64 = MAX_COUNT + 1;
@@ -10,8 +10,10 @@ pub(super) const TOO_MANY: u64 = MAX_COUNT + 1;
 const MOST_PARTS: u128 = 1 << 52;
 
 /// Runs of equal takes or reservations; all other asks one by one.
-pub(super) fn groups<'a>(asks: &'a [&'a Ask]) -> impl Iterator<Item = (u64, Kind)> + 'a {
-    let alike = |a: &&Ask, b: &&Ask| a.kind == b.kind && matches!(a.kind, Kind::Take(_) | Kind::Reserve(..));
+pub(super) fn groups<'a>(asks: &'a [&'a Ask]) -> impl Iterator<Item = (u64, KeyOperation)> + 'a {
+    let alike = |a: &&Ask, b: &&Ask| {
+        a.kind == b.kind && matches!(a.kind, KeyOperation::Take(_) | KeyOperation::Reserve(..))
+    };
     asks.chunk_by(alike).map(|run| (run.len() as u64, run[0].kind))
 }
 
@@ -23,13 +25,13 @@ pub(super) fn push_counts(packed: &mut Packed, asks: &[&Ask], third: impl Fn(Cos
     for (n, kind) in groups(asks) {
         let most = |cost: Cost, most: u64| cost.permits().min(most);
         let (code, cost, third) = match kind {
-            Kind::Take(cost) => (n as f64, most(cost, TOO_MANY), third(cost, false)),
-            Kind::Reserve(cost, _) => (n as f64, most(cost, TOO_MANY), third(cost, true)),
-            Kind::Pay(Cost::PEEK) => (-4.0, 0, 0.0),
-            Kind::Charge(cost) | Kind::Pay(cost) => (0.0, most(cost, MAX_COUNT), 0.0),
-            Kind::GiveBack(cost) => (-1.0, most(cost, MAX_COUNT), 0.0),
-            Kind::Reset => (-2.0, 0, 0.0),
-            Kind::Inspect => (-3.0, 0, 0.0),
+            KeyOperation::Take(cost) => (n as f64, most(cost, TOO_MANY), third(cost, false)),
+            KeyOperation::Reserve(cost, _) => (n as f64, most(cost, TOO_MANY), third(cost, true)),
+            KeyOperation::Pay(Cost::PEEK) => (-4.0, 0, 0.0),
+            KeyOperation::Charge(cost) | KeyOperation::Pay(cost) => (0.0, most(cost, MAX_COUNT), 0.0),
+            KeyOperation::GiveBack(cost) => (-1.0, most(cost, MAX_COUNT), 0.0),
+            KeyOperation::Reset => (-2.0, 0, 0.0),
+            KeyOperation::Inspect => (-3.0, 0, 0.0),
         };
         packed.number(code).number(cost as f64).number(third);
     }

@@ -14,8 +14,8 @@ use tollgate_redis_link::Value;
 
 use self::code::Form;
 use super::arguments::{Packed, groups};
-use super::values::{Read, foreign, int, text};
-use crate::ask::{Ask, Fault, Kind};
+use super::values::{StoredValue, foreign, int, text};
+use crate::ask::{Ask, AskError, KeyOperation};
 
 pub(super) fn argument(packed: &mut Packed, quota: &Quota, bucket: BucketParams<'_>, asks: &[&Ask]) {
     let form = Form::new(bucket.scale(), bucket.interval(), quota.starts_partial());
@@ -32,15 +32,15 @@ pub(super) fn push_class(packed: &mut Packed, quota: &Quota, bucket: BucketParam
 fn push_groups(packed: &mut Packed, form: Form, bucket: BucketParams<'_>, asks: &[&Ask]) {
     for (n, kind) in groups(asks) {
         let (code, cost, room) = match kind {
-            Kind::Take(cost) => (n as f64, cost, bucket.room_to_take(cost)),
-            Kind::Reserve(cost, max_wait) => (n as f64, cost, bucket.room_to_reserve(cost, max_wait)),
+            KeyOperation::Take(cost) => (n as f64, cost, bucket.room_to_take(cost)),
+            KeyOperation::Reserve(cost, max_wait) => (n as f64, cost, bucket.room_to_reserve(cost, max_wait)),
             // Where an unseen key has nothing, a check begins to fill it, as a take does that never fits.
-            Kind::Pay(Cost::PEEK) if bucket.starts_empty() => (1.0, Cost::ONE, None),
-            Kind::Pay(Cost::PEEK) => (-3.0, Cost::PEEK, None),
-            Kind::Charge(cost) | Kind::Pay(cost) => (0.0, cost, Some(bucket.most_owed())),
-            Kind::GiveBack(cost) => (-1.0, cost, None),
-            Kind::Reset => (-2.0, Cost::PEEK, None),
-            Kind::Inspect => (-3.0, Cost::PEEK, None),
+            KeyOperation::Pay(Cost::PEEK) if bucket.starts_empty() => (1.0, Cost::ONE, None),
+            KeyOperation::Pay(Cost::PEEK) => (-3.0, Cost::PEEK, None),
+            KeyOperation::Charge(cost) | KeyOperation::Pay(cost) => (0.0, cost, Some(bucket.most_owed())),
+            KeyOperation::GiveBack(cost) => (-1.0, cost, None),
+            KeyOperation::Reset => (-2.0, Cost::PEEK, None),
+            KeyOperation::Inspect => (-3.0, Cost::PEEK, None),
         };
         packed.number(code).limbs(bucket.units(cost), form.per_ms());
         match room {
@@ -58,14 +58,14 @@ pub(super) fn read(
     status: i64,
     full_ms: &Value,
     before: &Value,
-) -> Result<Read, Fault> {
+) -> Result<StoredValue, AskError> {
     if status < 0 {
         return Ok(foreign(&text(before)?.unwrap_or_default()));
     }
     if matches!(before, Value::Nil | Value::Boolean(false)) {
-        return Ok(Read::State(quota.fresh(), false));
+        return Ok(StoredValue::State(quota.fresh(), false));
     }
     let count = |value| Ok(u128::try_from(int(value)?).unwrap_or(0));
     let full_at = count(full_ms)? * u128::from(bucket.scale()) * 1_000_000;
-    Ok(Read::State(State::Word(bucket.word(full_at.saturating_sub(count(before)?))), true))
+    Ok(StoredValue::State(State::Word(bucket.word(full_at.saturating_sub(count(before)?))), true))
 }

@@ -5,8 +5,8 @@ use tollgate_core::{CellParams, LogParams, Quota, State, Timestamp};
 use tollgate_redis_link::Value;
 
 use super::arguments::{Packed, holds, push_counts};
-use super::values::{Read, foreign, numbers, text};
-use crate::ask::{Ask, Fault};
+use super::values::{StoredValue, foreign, numbers, text};
+use crate::ask::{Ask, AskError};
 use crate::script::Swap;
 
 const NANOS_PER_MS: u64 = 1_000_000;
@@ -18,11 +18,11 @@ pub(super) fn cells_argument(
     cells: CellParams<'_>,
     asks: &[&Ask],
     hint: Timestamp,
-) -> Result<(), Fault> {
+) -> Result<(), AskError> {
     let cell_ns = cells.cell_ns();
     if cell_ns < 1_000 {
         let what = "cells below a microsecond";
-        return Err(Fault::Unsupported { algorithm: "sliding_window", what });
+        return Err(AskError::Unsupported { algorithm: "sliding_window", what });
     }
     let begins_ns = hint.as_nanos() - hint.as_nanos() % cell_ns;
     packed.count(cells.limit()).nanos(cells.counted() * cell_ns).nanos(cell_ns).nanos(begins_ns);
@@ -52,7 +52,7 @@ struct List {
 
 /// From the elements after the head; `None` when another program has written them. `since` is the number of
 /// permits that had left by the first of them.
-fn list(head: &str, since: Option<u64>, elements: &[Value]) -> Result<Option<List>, Fault> {
+fn list(head: &str, since: Option<u64>, elements: &[Value]) -> Result<Option<List>, AskError> {
     let Some((tag, rest)) = head.split_once(' ') else { return Ok(None) };
     let Some([newest_ms, newest_ns, base]) = numbers(rest) else { return Ok(None) };
     let instant = |ms: u64, ns: u64| ms.saturating_mul(NANOS_PER_MS).saturating_add(ns);
@@ -74,8 +74,8 @@ enum Shown<'a> {
     All(String, &'a [Value]),
 }
 
-fn shown(reply: &Value) -> Result<Shown<'_>, Fault> {
-    let Value::Array(values) = reply else { return Err(Fault::Reply(format!("{reply:?}"))) };
+fn shown(reply: &Value) -> Result<Shown<'_>, AskError> {
+    let Value::Array(values) = reply else { return Err(AskError::Reply(format!("{reply:?}"))) };
     let Some((head, rest)) = values.split_first() else { return Ok(Shown::Nothing) };
     match (text(head)?, rest) {
         (None, _) => Ok(Shown::Nothing),
@@ -91,9 +91,9 @@ pub(super) fn read_cells(
     cells: CellParams<'_>,
     reply: &Value,
     at: Timestamp,
-) -> Result<Read, Fault> {
+) -> Result<StoredValue, AskError> {
     let (head, since, elements, is_odd) = match shown(reply)? {
-        Shown::Nothing => return Ok(Read::State(quota.fresh(), false)),
+        Shown::Nothing => return Ok(StoredValue::State(quota.fresh(), false)),
         Shown::Part(head, since, elements) => (head, Some(since), elements, false),
         Shown::All(head, elements) => (head, None, elements, true),
     };
@@ -110,7 +110,7 @@ pub(super) fn read_cells(
     let taken: Vec<(u64, u64)> = list.taken.iter().map(|(at, permits)| (at / cell_ns, *permits)).collect();
     let state = CellParams::state(cell_ns, counted_ns / cell_ns, list.newest_ns / cell_ns, &taken);
     if !is_odd {
-        return Ok(Read::State(State::Wide(state), true));
+        return Ok(StoredValue::State(State::Wide(state), true));
     }
     // Other cells, or numbers that have become too large: rewritten.
     let (newest, taken) = cells.taken(&state, at);
@@ -119,9 +119,9 @@ pub(super) fn read_cells(
     Ok(anew(&head, elements, &tag(&cells), newest * own_ns, &taken, cells.counted() * own_ns))
 }
 
-pub(super) fn read_log(quota: &Quota, log: LogParams<'_>, reply: &Value) -> Result<Read, Fault> {
+pub(super) fn read_log(quota: &Quota, log: LogParams<'_>, reply: &Value) -> Result<StoredValue, AskError> {
     let (head, since, elements, is_odd) = match shown(reply)? {
-        Shown::Nothing => return Ok(Read::State(quota.fresh(), false)),
+        Shown::Nothing => return Ok(StoredValue::State(quota.fresh(), false)),
         Shown::Part(head, since, elements) => (head, Some(since), elements, false),
         Shown::All(head, elements) => (head, None, elements, true),
     };
@@ -129,7 +129,9 @@ pub(super) fn read_log(quota: &Quota, log: LogParams<'_>, reply: &Value) -> Resu
         Some(list) if list.tag == LOG && is_odd => {
             Ok(anew(&head, elements, LOG, 0, &list.taken, log.window_ns()))
         }
-        Some(list) if list.tag == LOG => Ok(Read::State(State::Wide(LogParams::state(&list.taken)), true)),
+        Some(list) if list.tag == LOG => {
+            Ok(StoredValue::State(State::Wide(LogParams::state(&list.taken)), true))
+        }
         _ => Ok(foreign(&head)),
     }
 }
@@ -142,7 +144,7 @@ fn anew(
     newest_ns: u64,
     taken: &[(u64, u64)],
     counted_ns: u64,
-) -> Read {
+) -> StoredValue {
     let limbs = |ns: u64| format!("{} {}", ns / NANOS_PER_MS, ns % NANOS_PER_MS);
     let last = elements.last().and_then(|last| text(last).ok().flatten());
     let mut words = vec![head.as_bytes().to_vec(), last.unwrap_or_else(|| head.to_owned()).into_bytes()];
@@ -159,5 +161,5 @@ fn anew(
     }
     words.push(written.len().to_string().into_bytes());
     words.extend(written);
-    Read::Odd(Swap::Lists, words)
+    StoredValue::Odd(Swap::Lists, words)
 }

@@ -5,8 +5,8 @@ use tollgate_core::{Cost, CounterParams, IntervalParams, MAX_COUNT, Quota, State
 use tollgate_redis_link::Value;
 
 use super::arguments::{Packed, holds, push_counts};
-use super::values::{Read, foreign, int, numbers, text};
-use crate::ask::{Ask, Fault, Kind};
+use super::values::{StoredValue, foreign, int, numbers, text};
+use crate::ask::{Ask, AskError, KeyOperation};
 use crate::script::Swap;
 
 /// Lifetime of the key of a bucket that does not start full, after it is full: 30 days.
@@ -35,7 +35,7 @@ pub(super) fn push_class_of_interval(packed: &mut Packed, interval: IntervalPara
     // An unseen key has nothing, and a check begins to fill it, as a take does that never fits.
     for ask in asks {
         match ask.kind {
-            Kind::Pay(Cost::PEEK) => {
+            KeyOperation::Pay(Cost::PEEK) => {
                 packed.number(1.0).number(1.0).number(never);
             }
             _ => push_counts(packed, &[ask], room),
@@ -48,12 +48,12 @@ pub(super) fn read_interval(
     interval: IntervalParams<'_>,
     value: &Value,
     at: Timestamp,
-) -> Result<Read, Fault> {
-    let Some(text) = text(value)? else { return Ok(Read::State(quota.fresh(), false)) };
+) -> Result<StoredValue, AskError> {
+    let Some(text) = text(value)? else { return Ok(StoredValue::State(quota.fresh(), false)) };
     Ok(match numbers(&text) {
         Some([began_ms, began_ns, missing]) => {
             let began = began_ms.saturating_mul(1_000_000).saturating_add(began_ns);
-            Read::State(State::Wide(interval.state(began, missing)), true)
+            StoredValue::State(State::Wide(interval.state(began, missing)), true)
         }
         None => match numbers(&text) {
             // The rule's limit was 0, and it counted a total: that many permits are missing.
@@ -64,7 +64,7 @@ pub(super) fn read_interval(
                 let full_ns = at.as_nanos().saturating_add(periods.saturating_mul(interval.period_ns()));
                 let expires_ms = full_ns.div_ceil(1_000_000).saturating_add(KEPT_MS).to_string();
                 let words = [text, "-1".into(), to_be, expires_ms].map(String::into_bytes);
-                Read::Odd(Swap::Strings, words.into())
+                StoredValue::Odd(Swap::Strings, words.into())
             }
             _ => foreign(&text),
         },
@@ -76,11 +76,11 @@ pub(super) fn counter_argument(
     counter: CounterParams<'_>,
     asks: &[&Ask],
     hint: Timestamp,
-) -> Result<(), Fault> {
+) -> Result<(), AskError> {
     let window_ns = counter.window_ns();
     if window_ns < 1_000 {
         let what = "a window below a microsecond";
-        return Err(Fault::Unsupported { algorithm: "sliding_window_counter", what });
+        return Err(AskError::Unsupported { algorithm: "sliding_window_counter", what });
     }
     let number = hint.as_nanos() / window_ns;
     packed.count(counter.limit()).nanos(window_ns).count(number).nanos(number * window_ns);
@@ -95,15 +95,15 @@ pub(super) fn read_counter(
     expires: &Value,
     value: &Value,
     at: Timestamp,
-) -> Result<Read, Fault> {
-    let Some(text) = text(value)? else { return Ok(Read::State(quota.fresh(), false)) };
+) -> Result<StoredValue, AskError> {
+    let Some(text) = text(value)? else { return Ok(StoredValue::State(quota.fresh(), false)) };
     let Some([window_ns, number, current, previous]) = numbers(&text) else { return Ok(foreign(&text)) };
     if window_ns == 0 {
         return Ok(foreign(&text));
     }
     let state = CounterParams::state(window_ns, number, current, previous);
     if window_ns == counter.window_ns() {
-        return Ok(Read::State(State::Wide(state), true));
+        return Ok(StoredValue::State(State::Wide(state), true));
     }
     // The rule had another window: its estimate is counted in this one.
     let own_ns = counter.window_ns();
@@ -116,5 +116,5 @@ pub(super) fn read_counter(
         [format!("{own_ns} {number} {current} 0").into_bytes(), until_ms.to_string().into_bytes()]
     };
     let seen = [text.into_bytes(), int(expires)?.to_string().into_bytes()];
-    Ok(Read::Odd(Swap::Strings, seen.into_iter().chain(to_be).collect()))
+    Ok(StoredValue::Odd(Swap::Strings, seen.into_iter().chain(to_be).collect()))
 }

@@ -3,11 +3,11 @@
 use tollgate_core::State;
 use tollgate_redis_link::Value;
 
-use crate::ask::Fault;
+use crate::ask::AskError;
 use crate::script::Swap;
 
 /// The value of a key before a step.
-pub(crate) enum Read {
+pub(crate) enum StoredValue {
     /// A state, and whether there was one at all.
     State(State, bool),
     /// Another rule has written it: the call that replaces it.
@@ -27,37 +27,37 @@ pub(crate) struct StepReply<'a> {
 }
 
 /// A string of the reply; `None` for a nil.
-pub(crate) fn text(value: &Value) -> Result<Option<String>, Fault> {
+pub(crate) fn text(value: &Value) -> Result<Option<String>, AskError> {
     match value {
         Value::Nil | Value::Boolean(false) => Ok(None),
         Value::BulkString(bytes) => Ok(Some(String::from_utf8_lossy(bytes).into_owned())),
         Value::SimpleString(text) => Ok(Some(text.clone())),
-        other => Err(Fault::Reply(format!("{other:?}"))),
+        other => Err(AskError::Reply(format!("{other:?}"))),
     }
 }
 
 /// A whole number, which Redis may return as a number or as a string; the inner `Err` is a text that is not a
 /// number.
-pub(super) fn whole(value: &Value) -> Result<Option<Result<u64, String>>, Fault> {
+pub(super) fn whole(value: &Value) -> Result<Option<Result<u64, String>>, AskError> {
     if let Value::Int(int) = value {
         return Ok(Some(u64::try_from(*int).map_err(|_| int.to_string())));
     }
     Ok(text(value)?.map(|text| text.parse().map_err(|_| text)))
 }
 
-pub(crate) fn int(value: &Value) -> Result<i64, Fault> {
+pub(crate) fn int(value: &Value) -> Result<i64, AskError> {
     match value {
         Value::Int(int) => Ok(*int),
-        other => Err(Fault::Reply(format!("{other:?}"))),
+        other => Err(AskError::Reply(format!("{other:?}"))),
     }
 }
 
 /// The excerpt of a value that is not a state of this store.
-pub(super) fn foreign(text: &str) -> Read {
+pub(super) fn foreign(text: &str) -> StoredValue {
     const SHOWN: usize = 40;
     let shown: String = text.chars().take(SHOWN).flat_map(char::escape_default).collect();
     let more = if text.chars().count() > SHOWN { "…" } else { "" };
-    Read::Foreign(format!("the value \"{shown}{more}\""))
+    StoredValue::Foreign(format!("the value \"{shown}{more}\""))
 }
 
 /// Whole numbers between single blanks.

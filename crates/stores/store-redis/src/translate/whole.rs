@@ -7,8 +7,8 @@ use tollgate_core::{
 use tollgate_redis_link::Value;
 
 use super::arguments::{Packed, TOO_MANY, groups};
-use super::values::{Read, foreign, int, numbers, text};
-use crate::ask::{Ask, Fault, Kind};
+use super::values::{StoredValue, foreign, int, numbers, text};
+use crate::ask::{Ask, AskError, KeyOperation};
 use crate::script::Swap;
 
 /// Additional lifetime of the key of a state that is kept past its expiry: 30 days.
@@ -27,13 +27,13 @@ pub(super) fn warm_up_argument(packed: &mut Packed, warm_up: WarmUpParams<'_>, a
     packed.count(warm_up.scale()).count(u64::from(cold)).count(keep_ms);
     for (n, kind) in groups(asks) {
         let (code, cost, wait_ns) = match kind {
-            Kind::Take(cost) => (n as f64, cost, 0),
-            Kind::Reserve(cost, max_wait) => (n as f64, cost, tollgate_core::nanos(max_wait)),
-            Kind::Pay(Cost::PEEK) => (-3.0, Cost::PEEK, 0),
-            Kind::Charge(cost) | Kind::Pay(cost) => (0.0, cost.min(Cost(MAX_COUNT)), 0),
-            Kind::GiveBack(cost) => (-1.0, cost, 0),
-            Kind::Reset => (-2.0, Cost::PEEK, 0),
-            Kind::Inspect => (-3.0, Cost::PEEK, 0),
+            KeyOperation::Take(cost) => (n as f64, cost, 0),
+            KeyOperation::Reserve(cost, max_wait) => (n as f64, cost, tollgate_core::nanos(max_wait)),
+            KeyOperation::Pay(Cost::PEEK) => (-3.0, Cost::PEEK, 0),
+            KeyOperation::Charge(cost) | KeyOperation::Pay(cost) => (0.0, cost.min(Cost(MAX_COUNT)), 0),
+            KeyOperation::GiveBack(cost) => (-1.0, cost, 0),
+            KeyOperation::Reset => (-2.0, Cost::PEEK, 0),
+            KeyOperation::Inspect => (-3.0, Cost::PEEK, 0),
         };
         packed.number(code).limbs(u128::from(cost.permits()), LIMB).nanos(wait_ns);
     }
@@ -51,15 +51,15 @@ pub(super) fn read_warm_up(
     expires: &Value,
     value: &Value,
     at: Timestamp,
-) -> Result<Read, Fault> {
-    let Some(text) = text(value)? else { return Ok(Read::State(quota.fresh(), false)) };
+) -> Result<StoredValue, AskError> {
+    let Some(text) = text(value)? else { return Ok(StoredValue::State(quota.fresh(), false)) };
     let Some(cells) = numbers::<6>(&text) else { return of_total(text) };
     if cells[0] != warm_up.head()[0] {
         return Ok(foreign(&text));
     }
     let state = Wide { cells: cells.into(), ..Wide::default() };
     if cells[..3] == warm_up.head() {
-        return Ok(Read::State(State::Wide(state), true));
+        return Ok(StoredValue::State(State::Wide(state), true));
     }
     let carried = warm_up.carried(&state, at);
     let cells: Vec<String> = carried.cells.iter().map(u64::to_string).collect();
@@ -80,12 +80,16 @@ pub(super) fn priority_argument(packed: &mut Packed, parent: PriorityParams<'_>,
         let (class, burst) = (params.class(), params.bursts().get(params.class()).copied().unwrap_or(0));
         for (n, kind) in groups(run) {
             let (code, cost, most) = match kind {
-                Kind::Take(cost) | Kind::Reserve(cost, _) => (n as f64, cost.permits().min(TOO_MANY), burst),
-                Kind::Pay(Cost::PEEK) => (-3.0, 0, 0),
-                Kind::Charge(cost) | Kind::Pay(cost) => (0.0, cost.permits().min(MAX_COUNT), MAX_COUNT),
-                Kind::GiveBack(cost) => (-1.0, cost.permits().min(MAX_COUNT), 0),
-                Kind::Reset => (-2.0, 0, 0),
-                Kind::Inspect => (-3.0, 0, 0),
+                KeyOperation::Take(cost) | KeyOperation::Reserve(cost, _) => {
+                    (n as f64, cost.permits().min(TOO_MANY), burst)
+                }
+                KeyOperation::Pay(Cost::PEEK) => (-3.0, 0, 0),
+                KeyOperation::Charge(cost) | KeyOperation::Pay(cost) => {
+                    (0.0, cost.permits().min(MAX_COUNT), MAX_COUNT)
+                }
+                KeyOperation::GiveBack(cost) => (-1.0, cost.permits().min(MAX_COUNT), 0),
+                KeyOperation::Reset => (-2.0, 0, 0),
+                KeyOperation::Inspect => (-3.0, 0, 0),
             };
             packed.number(code).number(cost as f64).count(class as u64 + 1).count(most);
         }
@@ -106,15 +110,15 @@ pub(super) fn read_priority(
     expires: &Value,
     value: &Value,
     at: Timestamp,
-) -> Result<Read, Fault> {
-    let Some(text) = text(value)? else { return Ok(Read::State(quota.fresh(), false)) };
+) -> Result<StoredValue, AskError> {
+    let Some(text) = text(value)? else { return Ok(StoredValue::State(quota.fresh(), false)) };
     let numbers: Option<Vec<u128>> = text.split(' ').map(|word| word.parse().ok()).collect();
     let Some([tag, permit, last, missing @ ..]) = numbers.as_deref() else { return of_total(text) };
     let last = u64::try_from(*last).ok().filter(|_| *tag == u128::from(PRIORITY));
     let Some(last) = last else { return Ok(foreign(&text)) };
     let state = PriorityParams::state(last, *permit, missing);
     if *permit == parent.units_per_permit() {
-        return Ok(Read::State(State::Wide(state), true));
+        return Ok(StoredValue::State(State::Wide(state), true));
     }
     let carried = parent.carried(&state, at);
     let [_, last, cells @ ..] = &carried.cells[..] else { return Ok(foreign(&text)) };
@@ -126,21 +130,21 @@ pub(super) fn read_priority(
 }
 
 /// The call that replaces the `text` that another rule wrote.
-fn replaced(text: String, expires: &Value, to_be: &str, state: &Wide) -> Result<Read, Fault> {
+fn replaced(text: String, expires: &Value, to_be: &str, state: &Wide) -> Result<StoredValue, AskError> {
     let keep_ms = if state.expires.is_sticky() { KEPT_MS } else { 0 };
     let expires_ms = state.expires.seconds().saturating_mul(MS_PER_SECOND).saturating_add(keep_ms);
     let seen_ms = int(expires)?.to_string();
     let words = [text, seen_ms, to_be.to_owned(), expires_ms.to_string()].map(String::into_bytes);
-    Ok(Read::Odd(Swap::Strings, words.into()))
+    Ok(StoredValue::Odd(Swap::Strings, words.into()))
 }
 
 /// A value of no state of these algorithms: the rule's limit may have been 0, and a total counted. Nothing of
 /// it counts here.
-fn of_total(text: String) -> Result<Read, Fault> {
+fn of_total(text: String) -> Result<StoredValue, AskError> {
     match text.parse::<u64>() {
         Ok(used) if used <= MAX_COUNT => {
             let words = [text.into_bytes(), b"-1".to_vec(), Vec::new(), Vec::new()];
-            Ok(Read::Odd(Swap::Strings, words.into()))
+            Ok(StoredValue::Odd(Swap::Strings, words.into()))
         }
         _ => Ok(foreign(&text)),
     }

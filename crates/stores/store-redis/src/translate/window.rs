@@ -4,8 +4,8 @@ use tollgate_core::{Expiry, MAX_COUNT, Quota, State, Timestamp, WindowParams, Wo
 use tollgate_redis_link::Value;
 
 use super::arguments::{Packed, holds, push_counts};
-use super::values::{Read, foreign, int, numbers, whole};
-use crate::ask::{Ask, Fault};
+use super::values::{StoredValue, foreign, int, numbers, whole};
+use crate::ask::{Ask, AskError};
 
 pub(super) fn argument(packed: &mut Packed, window: WindowParams<'_>, asks: &[&Ask], hint: Timestamp) {
     match window.first_hit_ns() {
@@ -19,8 +19,8 @@ pub(super) fn argument(packed: &mut Packed, window: WindowParams<'_>, asks: &[&A
     push_counts(packed, asks, holds);
 }
 
-pub(super) fn read(quota: &Quota, expires: &Value, value: &Value) -> Result<Read, Fault> {
-    let Some(held) = whole(value)? else { return Ok(Read::State(quota.fresh(), false)) };
+pub(super) fn read(quota: &Quota, expires: &Value, value: &Value) -> Result<StoredValue, AskError> {
+    let Some(held) = whole(value)? else { return Ok(StoredValue::State(quota.fresh(), false)) };
     // (hits + 1) · 10^6 + ns by which the window ends before the key expires; of many hits, both in words.
     let read = match &held {
         Ok(number) if *number >= 1_000_000 => Some([number / 1_000_000 - 1, number % 1_000_000]),
@@ -32,7 +32,7 @@ pub(super) fn read(quota: &Quota, expires: &Value, value: &Value) -> Result<Read
         _ => return Ok(foreign(&held.map_or_else(|text| text, |number| number.to_string()))),
     };
     let end_ns = expires_ms.saturating_mul(1_000_000).saturating_sub(left_ns);
-    Ok(Read::State(State::Word(WindowParams::word(hits, end_ns)), true))
+    Ok(StoredValue::State(State::Word(WindowParams::word(hits, end_ns)), true))
 }
 
 pub(super) fn total_argument(packed: &mut Packed, stock: u64, asks: &[&Ask]) {
@@ -40,11 +40,11 @@ pub(super) fn total_argument(packed: &mut Packed, stock: u64, asks: &[&Ask]) {
     push_counts(packed, asks, holds);
 }
 
-pub(super) fn read_total(quota: &Quota, value: &Value) -> Result<Read, Fault> {
-    let Some(held) = whole(value)? else { return Ok(Read::State(quota.fresh(), false)) };
+pub(super) fn read_total(quota: &Quota, value: &Value) -> Result<StoredValue, AskError> {
+    let Some(held) = whole(value)? else { return Ok(StoredValue::State(quota.fresh(), false)) };
     Ok(match held {
         Ok(used) if used <= MAX_COUNT => {
-            Read::State(State::Word(Word { value: used, expires: Expiry::NEVER }), true)
+            StoredValue::State(State::Word(Word { value: used, expires: Expiry::NEVER }), true)
         }
         held => foreign(&held.map_or_else(|text| text, |number| number.to_string())),
     })

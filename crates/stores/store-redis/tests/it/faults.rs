@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use tollgate_core::{Algorithm, Align, Holder, Period, Quota, Slots};
 use tollgate_store::{Key, SlotKey, Store as _, StoreError};
 use tollgate_store_redis::{RedisStore, StoreState};
-use tollgate_testkit::redis::{Fault, Options, Proxy, Redis};
+use tollgate_testkit::redis::{NetworkFault, Options, Proxy, Redis};
 
 use crate::common::{
     NOW, Told, patient, run, run_beside, store, take, take_many, total, until_down, until_up, used, wait,
@@ -96,13 +96,13 @@ async fn refused(store: &RedisStore, key: &str, quota: &Quota) -> String {
 fn whatever_the_network_does_no_count_is_lost_and_all_is_well_afterwards() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     for (fault, deadline_ms, word) in [
-        (Fault::Stall, 200, "within"),
-        (Fault::DropReplies, 200, "within"),
-        (Fault::DropRequests, 200, "within"),
-        (Fault::CutReplies, 200, "closed"),
-        (Fault::Refuse, 200, "refused"),
-        (Fault::Latency(Duration::from_millis(500)), 200, "00ms"),
-        (Fault::Latency(Duration::from_millis(50)), 10, "10ms"),
+        (NetworkFault::Stall, 200, "within"),
+        (NetworkFault::DropReplies, 200, "within"),
+        (NetworkFault::DropRequests, 200, "within"),
+        (NetworkFault::CutReplies, 200, "closed"),
+        (NetworkFault::Refuse, 200, "refused"),
+        (NetworkFault::Latency(Duration::from_millis(500)), 200, "00ms"),
+        (NetworkFault::Latency(Duration::from_millis(50)), 10, "10ms"),
     ] {
         let proxy = Proxy::before(redis.address());
         run_beside(async {
@@ -117,7 +117,7 @@ fn whatever_the_network_does_no_count_is_lost_and_all_is_well_afterwards() {
 
             let callers = Callers::begin(&store, &[&key], &quota, 8).await;
             proxy.set(fault);
-            if matches!(fault, Fault::Refuse) {
+            if matches!(fault, NetworkFault::Refuse) {
                 proxy.cut();
             }
             let why = until_down(&store).await;
@@ -125,7 +125,7 @@ fn whatever_the_network_does_no_count_is_lost_and_all_is_well_afterwards() {
             assert!(why.contains(word) || why.contains("or not at all"), "{fault:?}: {why}");
             let refused = store.stats().conn.breaker_blocked;
             wait("calls to fail at once", async || store.stats().conn.breaker_blocked > refused + 20).await;
-            proxy.set(Fault::None);
+            proxy.set(NetworkFault::None);
             until_up(&store).await;
             if deadline_ms > 100 {
                 all_is_well(&store, "after", &total(LIMIT)).await;
@@ -134,7 +134,7 @@ fn whatever_the_network_does_no_count_is_lost_and_all_is_well_afterwards() {
             told.explains(used(&store, &key, &quota, LIMIT).await - before);
             assert!(told.unreachable > 0 && told.denied == 0, "{fault:?}: {told:?}");
             // Where connections are cut, a reply may already be in flight.
-            assert!(told.silent > 0 || matches!(fault, Fault::Refuse), "{fault:?}: {told:?}");
+            assert!(told.silent > 0 || matches!(fault, NetworkFault::Refuse), "{fault:?}: {told:?}");
         });
     }
 }
@@ -151,7 +151,7 @@ fn a_call_without_a_reply_takes_its_deadline_and_at_most_a_tick_more() {
         let store = store(config.clone());
         let quota = total(LIMIT);
         wait("the first answer", async || take(&store, "k", &quota).await.is_ok()).await;
-        proxy.set(Fault::Stall);
+        proxy.set(NetworkFault::Stall);
         tokio::time::pause();
         for nth in 0..10 {
             // The first is sent.
@@ -184,13 +184,13 @@ fn a_call_that_was_not_sent_in_time_is_never_sent() {
         let warm = async || take_many(&store, "k", &quota, 10).await.admitted == 10;
         wait("the first answers", warm).await;
         let before = used(&store, "k", &quota, LIMIT).await;
-        proxy.set(Fault::Stall);
+        proxy.set(NetworkFault::Stall);
         let told = take_many(&store, "k", &quota, 10).await;
         let sent = told.silent;
         assert!(sent >= 1 && sent + told.unreachable == 10, "sent, and nobody knows: {told:?}");
         let told = take_many(&store, "k", &quota, 10).await;
         assert_eq!(told.unreachable, 10, "there was no connection to send them by: {told:?}");
-        proxy.set(Fault::None);
+        proxy.set(NetworkFault::None);
         wait("the store to answer", async || take(&store, "other", &quota).await.is_ok()).await;
         let after = used(&store, "k", &quota, LIMIT).await;
         assert!(
@@ -214,7 +214,7 @@ fn permits_whose_replies_are_lost_are_reported_as_unknown_and_counted() {
         wait("the first answers", warm).await;
         let before = used(&store, "k", &quota, LIMIT).await;
         // Half open: the server receives everything, the node nothing.
-        proxy.set(Fault::DropReplies);
+        proxy.set(NetworkFault::DropReplies);
         let told = take_many(&store, "k", &quota, 10).await;
         assert!(
             told.silent >= 1 && told.silent + told.unreachable == 10,
@@ -222,7 +222,7 @@ fn permits_whose_replies_are_lost_are_reported_as_unknown_and_counted() {
         );
         let after = until_down(&store).await;
         assert!(after.contains("within"), "{after}");
-        proxy.set(Fault::None);
+        proxy.set(NetworkFault::None);
         until_up(&store).await;
         let after = used(&store, "k", &quota, LIMIT).await;
         assert_eq!(after, before + told.silent, "what was sent was done, what is reported as unsent was not");
@@ -434,9 +434,9 @@ fn an_answer_that_is_lost_is_not_asked_for_again() {
         let (store, quota) = (store(patient(&format!("redis://{}", proxy.address()))), total(LIMIT));
         for round in 0..5 {
             wait("an answer", async || take(&store, "warm", &quota).await.is_ok()).await;
-            proxy.set(Fault::CutReplies);
+            proxy.set(NetworkFault::CutReplies);
             let said = take(&store, "k", &quota).await;
-            proxy.set(Fault::None);
+            proxy.set(NetworkFault::None);
             assert!(matches!(said, Err(StoreError::Silent { .. })), "{said:?}");
             assert_eq!(used(&store, "k", &quota, LIMIT).await, round + 1);
         }

@@ -11,7 +11,7 @@ use tollgate_core::{Algorithm, Cost, Period, Quota, Timestamp};
 use tollgate_store::suite::{self, Executor, Options as Suite};
 use tollgate_store::{Charge, Counter, Key, Store as _, StoreError};
 use tollgate_store_redis::{FLIGHT_EDGES, HashTag, RedisConfig, RedisStore, StoreTime};
-use tollgate_testkit::redis::{Cluster, Fault, Options, Proxy, Redis};
+use tollgate_testkit::redis::{Cluster, NetworkFault, Options, Proxy, Redis};
 
 use crate::common::{NOW, patient, run, store, take, take_many, total, until_up, used};
 use crate::one_slot::OneSlot;
@@ -314,7 +314,7 @@ fn a_caller_that_goes_away_before_its_call_is_sent_takes_nothing() {
         let quota = total(100);
         let _ = take(&store, "k", &quota).await.expect("it answers");
         // The first is in flight, the others wait for it; all but two go away meanwhile.
-        proxy.set(Fault::Latency(Duration::from_millis(300)));
+        proxy.set(NetworkFault::Latency(Duration::from_millis(300)));
         let first = tokio::spawn({
             let store = store.clone();
             let quota = quota.clone();
@@ -338,7 +338,7 @@ fn a_caller_that_goes_away_before_its_call_is_sent_takes_nothing() {
         for other in others.into_iter().take(2) {
             let _ = other.await.expect("no panic").expect("it answers");
         }
-        proxy.set(Fault::None);
+        proxy.set(NetworkFault::None);
         assert_eq!(used(&store, "k", &quota, 100).await, 4);
     });
 }

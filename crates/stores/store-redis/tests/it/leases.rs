@@ -12,7 +12,7 @@ use tollgate_clock::SystemClock;
 use tollgate_core::{Algorithm, Align, Clock as _, Cost, Decision, Period, Quota, Refill, Timestamp};
 use tollgate_store::{Charge, Counter, Key, Sharing, Store as _, StoreError, Verdicts};
 use tollgate_store_redis::{RedisConfig, RedisStore, StoreTime};
-use tollgate_testkit::redis::{Cluster, Fault, Options, Proxy, Redis};
+use tollgate_testkit::redis::{Cluster, NetworkFault, Options, Proxy, Redis};
 
 use crate::common::{patient, run, store, until_up};
 
@@ -386,7 +386,7 @@ fn a_runtime_that_ends_in_the_middle_leaves_nothing_stuck() {
         let node = scope.spawn(|| {
             run(async {
                 assert_eq!(drain_n(&shared, &quota, 100).await, 100);
-                proxy.set(Fault::Stall);
+                proxy.set(NetworkFault::Stall);
                 let waits = async { while take(&shared, &quota, 1).await.is_ok() {} };
                 timeout(Duration::from_millis(100), waits).await.ok();
                 has_begun.store(true, SeqCst);
@@ -395,7 +395,7 @@ fn a_runtime_that_ends_in_the_middle_leaves_nothing_stuck() {
         node.join().expect("a node");
     });
     assert!(has_begun.load(SeqCst));
-    proxy.set(Fault::None);
+    proxy.set(NetworkFault::None);
     run(async {
         let back = async {
             while !take(&shared, &quota, 1).await.is_ok_and(|it| it.is_admitted()) {

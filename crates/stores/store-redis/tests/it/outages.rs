@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use tollgate_core::Cost;
 use tollgate_store::{Charge, Counter, Key, Store as _, StoreError};
 use tollgate_store_redis::{HashTag, RedisConfig, StoreState};
-use tollgate_testkit::redis::{Cluster, Fault, Options, Redis, Sentinel};
+use tollgate_testkit::redis::{Cluster, NetworkFault, Options, Redis, Sentinel};
 
 use crate::common::{
     NOW, Told, patient, run_beside, store, take, take_many, total, until_down, until_up, used, wait,
@@ -161,7 +161,7 @@ fn a_master_that_is_cut_off_is_left_for_the_next_and_admits_at_most_the_limit_on
         wait("the replica to have heard of it", async || kept(old) == kept(new)).await;
 
         let callers = Callers::begin(&near, &["other"], &other, 4).await;
-        proxy.set(Fault::Swallow);
+        proxy.set(NetworkFault::Swallow);
         until_down(&near).await;
         assert_eq!(take_many(&far, "k", &quota, FEW).await.admitted, 100, "it counts on alone");
         let ask = async || {
@@ -184,7 +184,7 @@ fn a_master_that_is_cut_off_is_left_for_the_next_and_admits_at_most_the_limit_on
         let error = take(&far, "another", &other).await.expect_err("it has no replica");
         assert!(error.to_string().contains("NOREPLICAS"), "{error}");
 
-        proxy.set(Fault::None);
+        proxy.set(NetworkFault::None);
         wait("the old master to follow", async || old.info("role").as_deref() == Some("slave")).await;
         // The master was down before, for want of a replica of its own.
         let is_replica =

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tollgate_core::{Algorithm, Cost, Period, Quota, Refill};
 use tollgate_store::{Charge, Counter, Key, Sharing, Store as _, StoreError, Take, Verdicts};
 use tollgate_store_redis::RedisStore;
-use tollgate_testkit::redis::{Client, Cluster, Options, Redis};
+use tollgate_testkit::redis::{Cluster, Options, Redis, RedisConnection};
 
 use crate::common::{NOW, patient, run_beside, store, take, total, until_up, used, used_of, wait};
 
@@ -82,7 +82,7 @@ fn the_limits_of_healthy_slots_hold_while_another_gives_no_answer() {
         let keys: Vec<String> = (0..8).map(|nth| format!("k{nth}")).collect();
         let spoilt = "tollgate:{k3}";
         let owner = cluster.addresses()[cluster.owner(cluster.slot(spoilt))];
-        let mut client = Client::connect(owner).expect("a connection");
+        let mut client = RedisConnection::connect(owner).expect("a connection");
         client.command(&["HSET", spoilt, "a", "1"]).expect("an answer");
         let batch = on(&keys, &quotas, &[2; 8]);
         for round in 0..9 {

@@ -9,7 +9,7 @@ use super::*;
 
 fn take(store: &Direct, nth: usize, step: &CellStep, now: Timestamp) -> CellAnswer {
     let quota = step.rate.quota().expect("small numbers");
-    let asks = [store.ask(b"k", &quota, Kind::Take(Cost(step.quantity)))];
+    let asks = [store.ask(b"k", &quota, KeyOperation::Take(Cost(step.quantity)))];
     let answers = if nth.is_multiple_of(3) { store.run_together(&asks, now) } else { store.run(&asks, now) };
     match &answers.expect("an answer")[..] {
         [Answer::Decision(decision)] => CellAnswer::from(decision),

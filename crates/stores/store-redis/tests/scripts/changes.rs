@@ -29,7 +29,12 @@ fn continues_as_the_model(redis: &Redis, from: &Quota, to: &Quota, gap: Duration
     let changed_at = AHEAD + gap;
     let to = to.clone().migrated_from(from, changed_at);
     let back = from.clone().migrated_from(&to, changed_at + gap);
-    let kinds = [Kind::Take(Cost(3)), Kind::Take(Cost(1)), Kind::Charge(Cost(1)), Kind::Inspect];
+    let kinds = [
+        KeyOperation::Take(Cost(3)),
+        KeyOperation::Take(Cost(1)),
+        KeyOperation::Charge(Cost(1)),
+        KeyOperation::Inspect,
+    ];
     let later = changed_at + gap;
     for (quota, now) in [(from, AHEAD), (&to, changed_at), (&to, later), (&back, later), (&back, later + gap)]
     {
@@ -76,7 +81,7 @@ fn a_bucket_of_an_unknown_rate_keeps_the_permits_that_it_owes() {
     let taken = |limit: u64, cost: u64| {
         let quota = quota(limit, minute, bucket(None, None, 0, Refill::Continuous));
         let answers =
-            store.run(&[store.ask(b"k", &quota, Kind::Take(Cost(cost)))], AHEAD).expect("an answer");
+            store.run(&[store.ask(b"k", &quota, KeyOperation::Take(Cost(cost)))], AHEAD).expect("an answer");
         match &answers[..] {
             [Answer::Decision(it)] => (it.is_admitted(), it.remaining()),
             other => panic!("{other:?}"),
@@ -99,8 +104,9 @@ fn a_limit_that_becomes_zero_and_is_raised_again_keeps_the_counts_it_can() {
         let minute = SECOND * 60;
         let taken = |limit: u64, cost: u64, now: Timestamp| {
             let quota = quota(limit, minute, bucket(Some(10), None, 0, refill));
-            let answers =
-                store.run(&[store.ask(b"k", &quota, Kind::Take(Cost(cost)))], now).expect("an answer");
+            let answers = store
+                .run(&[store.ask(b"k", &quota, KeyOperation::Take(Cost(cost)))], now)
+                .expect("an answer");
             match &answers[..] {
                 [Answer::Decision(it)] => (it.is_admitted(), it.remaining()),
                 other => panic!("{other:?}"),
@@ -121,8 +127,10 @@ fn another_algorithm_under_the_same_name_is_reported_and_not_counted() {
     // Counter keys name their algorithm, so that this never happens by a rule's change; by hand it may.
     let log = quota(5, SECOND, Algorithm::SlidingWindowLog { log_denied: false });
     let window = quota(5, SECOND, Algorithm::SlidingWindowCounter);
-    store.run(&[store.ask(b"k", &log, Kind::Take(Cost(1)))], AHEAD).expect("an answer");
-    store.run(&[store.ask(b"k", &window, Kind::Take(Cost(1)))], AHEAD).expect_err("a list is no counter");
+    store.run(&[store.ask(b"k", &log, KeyOperation::Take(Cost(1)))], AHEAD).expect("an answer");
+    store
+        .run(&[store.ask(b"k", &window, KeyOperation::Take(Cost(1)))], AHEAD)
+        .expect_err("a list is no counter");
 }
 
 #[test]
@@ -132,7 +140,10 @@ fn charging_together_continues_from_other_rates_too() {
     let of = |limit| quota(limit, SECOND, bucket(Some(5), None, 0, Refill::Continuous));
     let cells = |cells| quota(5, SECOND, Algorithm::sliding_window(cells));
     let asks = |bucket: &Quota, cells: &Quota| {
-        [store.ask(b"a", bucket, Kind::Take(Cost(2))), store.ask(b"b", cells, Kind::Take(Cost(2)))]
+        [
+            store.ask(b"a", bucket, KeyOperation::Take(Cost(2))),
+            store.ask(b"b", cells, KeyOperation::Take(Cost(2))),
+        ]
     };
     let left = |asks: &[Ask]| {
         let answers = store.run_together(asks, AHEAD).expect("answers");
@@ -165,10 +176,10 @@ fn a_log_whose_limit_changes_owes_what_the_model_owes() {
             let quota = &limits[dice.usize(..limits.len())];
             let cost = Cost(dice.u64(..14));
             let kind = match dice.u8(..6) {
-                0 => Kind::GiveBack(cost),
-                1 | 2 => Kind::Charge(cost),
-                3 => Kind::Take(Cost::PEEK),
-                _ => Kind::Take(cost),
+                0 => KeyOperation::GiveBack(cost),
+                1 | 2 => KeyOperation::Charge(cost),
+                3 => KeyOperation::Take(Cost::PEEK),
+                _ => KeyOperation::Take(cost),
             };
             let got = store.run(&[store.ask(key.as_bytes(), quota, kind)], now).expect("an answer");
             let want = one_by_one(&model, quota, &[kind], now);

@@ -9,18 +9,18 @@ use tollgate_core::{Cost, Decision, Quota, Timestamp};
 use tollgate_redis_link::Value;
 use tollgate_store::{Charge, Counter, Inspection, Payment, Store, StoreError, StoreName, Take, Verdicts};
 use tollgate_store_redis::internals::{
-    Answer, Ask, Fault, Kind, MOST_CALLS, Next, Part, Replied, ScriptCall, Step, Swap, answers, argument,
-    each, first, instant, redis_key, together, together_answers,
+    Answer, Ask, AskError, KeyOperation, MOST_CALLS, Next, Replied, ReplyPart, ScriptCall, Step, Swap,
+    answers, argument, each, first, instant, redis_key, together, together_answers,
 };
 use tollgate_store_redis::{HashTag, StoreTime};
-use tollgate_testkit::redis::{Client, Reply};
+use tollgate_testkit::redis::{RedisConnection, RedisReply};
 
 /// A store with keys of its own.
 pub(crate) struct Direct {
     server: SocketAddr,
     prefix: String,
     time: StoreTime,
-    idle: Mutex<Vec<Client>>,
+    idle: Mutex<Vec<RedisConnection>>,
 }
 
 impl Direct {
@@ -29,7 +29,7 @@ impl Direct {
     }
 
     /// Runs one command.
-    pub(crate) fn command<T: AsRef<[u8]>>(&self, words: &[T]) -> Reply {
+    pub(crate) fn command<T: AsRef<[u8]>>(&self, words: &[T]) -> RedisReply {
         let reply = self.ask_server(words);
         assert_eq!(reply.error(), None);
         reply
@@ -49,12 +49,12 @@ impl Direct {
         String::from_utf8(self.key(key)).expect("text")
     }
 
-    pub(crate) fn ask(&self, key: &[u8], quota: &Quota, kind: Kind) -> Ask {
+    pub(crate) fn ask(&self, key: &[u8], quota: &Quota, kind: KeyOperation) -> Ask {
         Ask { key: self.key(key), quota: quota.clone(), kind }
     }
 
     /// Runs calls until everything is answered.
-    pub(crate) fn run(&self, asks: &[Ask], now: Timestamp) -> Result<Vec<Answer>, Fault> {
+    pub(crate) fn run(&self, asks: &[Ask], now: Timestamp) -> Result<Vec<Answer>, AskError> {
         let mut out = Vec::new();
         let mut next = first(asks, now, &mut out);
         for _ in 0..=MOST_CALLS {
@@ -66,15 +66,15 @@ impl Direct {
             let reply = self.reply(&call, asks)?;
             let replied = Replied::read(&reply)?;
             let part = replied.part(0)?;
-            if let Part::Failed(error) = &part {
+            if let ReplyPart::Failed(error) = &part {
                 return Err(failed(asks, error));
             }
             next = answers(asks, now, self.time, replied.at, &part, &mut out)?;
         }
-        Err(Fault::Reply("asked again and again".into()))
+        Err(AskError::Reply("asked again and again".into()))
     }
 
-    pub(crate) fn run_together(&self, asks: &[Ask], now: Timestamp) -> Result<Vec<Answer>, Fault> {
+    pub(crate) fn run_together(&self, asks: &[Ask], now: Timestamp) -> Result<Vec<Answer>, AskError> {
         let mut out = Vec::new();
         let mut next = together(asks, now, self.time, &mut out)?;
         for _ in 0..=MOST_CALLS {
@@ -82,10 +82,10 @@ impl Direct {
             let reply = self.reply(&call, asks)?;
             next = together_answers(asks, now, self.time, &reply, &mut out)?;
         }
-        Err(Fault::Reply("asked again and again".into()))
+        Err(AskError::Reply("asked again and again".into()))
     }
 
-    fn step(&self, asks: &[Ask], step: Step, hint: Timestamp) -> Result<ScriptCall, Fault> {
+    fn step(&self, asks: &[Ask], step: Step, hint: Timestamp) -> Result<ScriptCall, AskError> {
         let mut args = vec![Vec::new()];
         argument(&mut args[0], asks, hint)?;
         if self.time == StoreTime::Node {
@@ -94,7 +94,7 @@ impl Direct {
         Ok(ScriptCall { script: each(step, Swap::None), keys: vec![asks[0].key.clone()], args })
     }
 
-    fn reply(&self, call: &ScriptCall, asks: &[Ask]) -> Result<Value, Fault> {
+    fn reply(&self, call: &ScriptCall, asks: &[Ask]) -> Result<Value, AskError> {
         let mut reply = self.ask_server(&words(b"EVALSHA", call.script.sha(), call));
         if reply.error().is_some_and(|error| error.starts_with("NOSCRIPT")) {
             reply = self.ask_server(&words(b"EVAL", call.script.source(), call));
@@ -105,15 +105,15 @@ impl Direct {
         }
     }
 
-    fn ask_server<T: AsRef<[u8]>>(&self, words: &[T]) -> Reply {
+    fn ask_server<T: AsRef<[u8]>>(&self, words: &[T]) -> RedisReply {
         let idle = self.idle.lock().pop();
-        let mut client = idle.unwrap_or_else(|| Client::connect(self.server).expect("a connection"));
+        let mut client = idle.unwrap_or_else(|| RedisConnection::connect(self.server).expect("a connection"));
         let reply = client.command(words).expect("an answer");
         self.idle.lock().push(client);
         reply
     }
 
-    fn rejected(&self, fault: &Fault) -> StoreError {
+    fn rejected(&self, fault: &AskError) -> StoreError {
         StoreError::Failed { store: self.name(), reason: fault.to_string() }
     }
 
@@ -125,18 +125,18 @@ impl Direct {
         }
     }
 
-    fn one(&self, counter: Counter<'_>, kind: Kind, now: Timestamp) -> Result<Answer, StoreError> {
+    fn one(&self, counter: Counter<'_>, kind: KeyOperation, now: Timestamp) -> Result<Answer, StoreError> {
         let asks = [self.ask(counter.key.0, counter.quota, kind)];
         let answers = self.run(&asks, now).map_err(|fault| self.rejected(&fault))?;
         Ok(answers.into_iter().next().expect("one ask, one answer"))
     }
 }
 
-fn kind(take: &Take<'_>) -> Kind {
+fn kind(take: &Take<'_>) -> KeyOperation {
     match take.payment {
-        Payment::Ahead => Kind::Take(take.cost),
-        Payment::After => Kind::Pay(take.cost),
-        Payment::Consumed => Kind::Charge(take.cost),
+        Payment::Ahead => KeyOperation::Take(take.cost),
+        Payment::After => KeyOperation::Pay(take.cost),
+        Payment::Consumed => KeyOperation::Charge(take.cost),
     }
 }
 
@@ -148,23 +148,23 @@ fn words(command: &[u8], script: &str, call: &ScriptCall) -> Vec<Vec<u8>> {
 }
 
 /// The same reply as the store reads it.
-pub(crate) fn value(reply: Reply) -> Value {
+pub(crate) fn value(reply: RedisReply) -> Value {
     match reply {
-        Reply::Nil => Value::Nil,
-        Reply::Int(number) => Value::Int(number),
-        Reply::Bulk(bytes) => Value::BulkString(bytes),
-        Reply::Array(items) => Value::Array(items.into_iter().map(value).collect()),
-        Reply::Status(text) => Value::SimpleString(text),
-        Reply::Error(error) => panic!("{error}"),
+        RedisReply::Nil => Value::Nil,
+        RedisReply::Int(number) => Value::Int(number),
+        RedisReply::Bulk(bytes) => Value::BulkString(bytes),
+        RedisReply::Array(items) => Value::Array(items.into_iter().map(value).collect()),
+        RedisReply::Status(text) => Value::SimpleString(text),
+        RedisReply::Error(error) => panic!("{error}"),
     }
 }
 
-fn failed(asks: &[Ask], error: &str) -> Fault {
+fn failed(asks: &[Ask], error: &str) -> AskError {
     if error.starts_with("WRONGTYPE") {
         let key = String::from_utf8_lossy(&asks[0].key).into_owned();
-        return Fault::Foreign { key, found: "a value of another type".into() };
+        return AskError::Foreign { key, found: "a value of another type".into() };
     }
-    Fault::Reply(error.to_owned())
+    AskError::Reply(error.to_owned())
 }
 
 fn decision(answer: Answer) -> Decision {
@@ -193,13 +193,15 @@ impl Store for Direct {
     async fn reserve(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
         let asks: Vec<Ask> = batch
             .iter()
-            .map(|take| self.ask(take.counter.key.0, take.counter.quota, Kind::Reserve(take.cost, max_wait)))
+            .map(|take| {
+                self.ask(take.counter.key.0, take.counter.quota, KeyOperation::Reserve(take.cost, max_wait))
+            })
             .collect();
         self.decide(&asks, now, verdicts, asks.len() > 1);
     }
 
     async fn charge(&self, counter: Counter<'_>, cost: Cost, now: Timestamp) -> Result<Decision, StoreError> {
-        self.one(counter, Kind::Charge(cost), now).map(decision)
+        self.one(counter, KeyOperation::Charge(cost), now).map(decision)
     }
 
     async fn give_back(
@@ -208,18 +210,18 @@ impl Store for Direct {
         cost: Cost,
         now: Timestamp,
     ) -> Result<Decision, StoreError> {
-        self.one(counter, Kind::GiveBack(cost), now).map(decision)
+        self.one(counter, KeyOperation::GiveBack(cost), now).map(decision)
     }
 
     async fn reset(&self, counter: Counter<'_>, now: Timestamp) -> Result<bool, StoreError> {
-        match self.one(counter, Kind::Reset, now)? {
+        match self.one(counter, KeyOperation::Reset, now)? {
             Answer::Reset(was) => Ok(was),
             other => panic!("{other:?}"),
         }
     }
 
     async fn inspect(&self, counter: Counter<'_>, now: Timestamp) -> Result<Inspection, StoreError> {
-        match self.one(counter, Kind::Inspect, now)? {
+        match self.one(counter, KeyOperation::Inspect, now)? {
             Answer::Inspection(inspection) => Ok(inspection),
             other => panic!("{other:?}"),
         }

@@ -3,7 +3,7 @@
 
 use tollgate_core::{Holder, Slots};
 use tollgate_store_redis::internals::{
-    Ask, Fault, Next, Replied, ScriptCall, SlotAction, Swap, answers, argument, each as script, first,
+    Ask, AskError, Next, Replied, ScriptCall, SlotAction, Swap, answers, argument, each as script, first,
     instant, slot_call, slot_reply,
 };
 
@@ -62,14 +62,14 @@ fn a_weight_that_a_double_rounds_is_rounded_down_exactly() {
         let got = store.run(&[store.ask(b"k", &quota, kind)], now).expect("an answer");
         assert_eq!(got, one_by_one(&model, &quota, &[kind], now), "{kind:?} at {now:?}");
     };
-    both(Kind::Take(Cost(3_000_000_000)), AHEAD);
+    both(KeyOperation::Take(Cost(3_000_000_000)), AHEAD);
     for nth in 1..400 {
         // Three permits leave every ten nanoseconds, so that the weight is whole at each of these instants.
         let now = AHEAD + SECOND * 10 + Duration::from_nanos(10 * 2_399_993 * nth);
         let seen =
             block_on(model.inspect(Counter::new(Key(b"k"), &quota), now)).expect("the model always answers");
-        both(Kind::Take(Cost(seen.decision.remaining() + 1)), now);
-        both(Kind::Take(Cost::PEEK), now);
+        both(KeyOperation::Take(Cost(seen.decision.remaining() + 1)), now);
+        both(KeyOperation::Take(Cost::PEEK), now);
     }
 }
 
@@ -82,7 +82,7 @@ fn a_list_holds_what_counts_and_no_more() {
             matches!(quota.algorithm(), Algorithm::SlidingWindow { .. } | Algorithm::SlidingWindowLog { .. });
         for nth in (0..60).filter(|_| is_list) {
             let now = AHEAD + Duration::from_millis(250) * nth;
-            store.run(&[store.ask(b"k", &quota, Kind::Take(Cost(1)))], now).expect("an answer");
+            store.run(&[store.ask(b"k", &quota, KeyOperation::Take(Cost(1)))], now).expect("an answer");
             let length = store.command(&["LLEN", &name(&store)]).int();
             assert!(length <= 8, "{length} after {nth} takes: {:?}", quota.algorithm());
         }
@@ -102,15 +102,18 @@ fn a_debt_that_ends_after_2072_ends_then_and_its_key_can_be_read() {
         for cost in [28, 11, 13] {
             let model = ModelStore::default();
             let store = store(&redis, StoreTime::Node);
-            store.run(&[store.ask(b"k", &first, Kind::Take(Cost(cost)))], now).expect("an answer");
-            one_by_one(&model, &first, &[Kind::Take(Cost(cost))], now);
+            store.run(&[store.ask(b"k", &first, KeyOperation::Take(Cost(cost)))], now).expect("an answer");
+            one_by_one(&model, &first, &[KeyOperation::Take(Cost(cost))], now);
             assert!(store.command(&["PEXPIRETIME", &name(&store)]).int() <= LATEST_MS);
             // The model knows when a rate changed, the script only when it is asked: now.
             let later = if then.is_equivalent_to(&first) { now + DAY } else { now };
             let then = then.clone().migrated_from(&first, now);
-            for kind in
-                [Kind::Take(Cost(1)), Kind::GiveBack(Cost(1)), Kind::Charge(Cost(2)), Kind::Take(Cost::PEEK)]
-            {
+            for kind in [
+                KeyOperation::Take(Cost(1)),
+                KeyOperation::GiveBack(Cost(1)),
+                KeyOperation::Charge(Cost(2)),
+                KeyOperation::Take(Cost::PEEK),
+            ] {
                 let got = store.run(&[store.ask(b"k", &then, kind)], later);
                 let want = one_by_one(&model, &then, &[kind], later);
                 let (Ok([Answer::Decision(got)]), [Answer::Decision(want)]) = (got.as_deref(), &want[..])
@@ -130,9 +133,10 @@ fn a_debt_that_ends_after_2072_ends_then_and_its_key_can_be_read() {
     // A value that an earlier version has left.
     let store = store(&redis, StoreTime::Node);
     let quota = of(1, 29);
-    store.run(&[store.ask(b"k", &quota, Kind::Take(Cost(1)))], now).expect("an answer");
+    store.run(&[store.ask(b"k", &quota, KeyOperation::Take(Cost(1)))], now).expect("an answer");
     store.command(&["PEXPIREAT", &name(&store), &(LATEST_MS + 1_000_000_000).to_string()]);
-    let seen = store.run(&[store.ask(b"k", &quota, Kind::Take(Cost::PEEK))], now).expect("it is ours");
+    let seen =
+        store.run(&[store.ask(b"k", &quota, KeyOperation::Take(Cost::PEEK))], now).expect("it is ours");
     let [Answer::Decision(seen)] = &seen[..] else { panic!("{seen:?}") };
     assert_eq!(now + seen.reset_after(), Timestamp::from_unix_seconds(LATEST_MS as u64 / 1_000));
 }
@@ -145,11 +149,14 @@ fn what_is_begun_and_given_back_at_once_has_begun() {
         let model = ModelStore::default();
         let store = store(&redis, StoreTime::Node);
         for (at_ms, kinds) in [
-            (0, vec![Kind::Take(Cost(2)), Kind::GiveBack(Cost(2))]),
-            (900, vec![Kind::Take(Cost(1))]),
-            (1_000, vec![Kind::Inspect, Kind::Take(Cost(3))]),
-            (1_950, vec![Kind::Charge(Cost(2)), Kind::GiveBack(Cost(9)), Kind::Inspect]),
-            (2_100, vec![Kind::Take(Cost(1)), Kind::Inspect]),
+            (0, vec![KeyOperation::Take(Cost(2)), KeyOperation::GiveBack(Cost(2))]),
+            (900, vec![KeyOperation::Take(Cost(1))]),
+            (1_000, vec![KeyOperation::Inspect, KeyOperation::Take(Cost(3))]),
+            (
+                1_950,
+                vec![KeyOperation::Charge(Cost(2)), KeyOperation::GiveBack(Cost(9)), KeyOperation::Inspect],
+            ),
+            (2_100, vec![KeyOperation::Take(Cost(1)), KeyOperation::Inspect]),
         ] {
             let now = AHEAD + Duration::from_millis(at_ms);
             let asks: Vec<_> = kinds.iter().map(|kind| store.ask(b"k", &quota, *kind)).collect();
@@ -188,7 +195,7 @@ fn two_rates_at_once_lose_no_count() {
                 scope.spawn(move || {
                     for _ in 0..80 {
                         // A caller that meets the others too often takes nothing.
-                        let asks = [store.ask(b"k", quota, Kind::Take(Cost(1)))];
+                        let asks = [store.ask(b"k", quota, KeyOperation::Take(Cost(1)))];
                         let Ok(answers) = store.run(&asks, AHEAD) else { continue };
                         if matches!(answers[..], [Answer::Decision(it)] if it.is_admitted()) {
                             admitted.fetch_add(1, Relaxed);
@@ -210,7 +217,7 @@ fn a_window_begins_by_the_servers_clock_whatever_the_caller_believes() {
     let mut ends = Vec::new();
     for hint in [now, now + HOUR * 2_000, Timestamp::from_nanos(now.as_nanos() / 2), Timestamp::ZERO] {
         let store = store(&redis, StoreTime::Store);
-        store.run(&[store.ask(b"k", &quota, Kind::Take(Cost(1)))], hint).expect("an answer");
+        store.run(&[store.ask(b"k", &quota, KeyOperation::Take(Cost(1)))], hint).expect("an answer");
         ends.push(expires_ns(&store, &name(&store)));
     }
     assert!(ends.iter().all(|end| *end == ends[0]), "{ends:?}");
@@ -243,14 +250,14 @@ fn only_what_counts_alike_on_one_key_shares_a_call() {
         let quota = quota(limit, SECOND, bucket(None, None, 0, Refill::Continuous));
         Ask { key: key.to_vec(), quota, kind }
     };
-    let take = Kind::Take(Cost(1));
-    let first = ask(b"a", 5, Kind::Take(Cost(2)));
+    let take = KeyOperation::Take(Cost(1));
+    let first = ask(b"a", 5, KeyOperation::Take(Cost(2)));
     for (other, want) in [
         (ask(b"a", 5, take), true),
-        (ask(b"a", 5, Kind::Inspect), true),
+        (ask(b"a", 5, KeyOperation::Inspect), true),
         (ask(b"a", 6, take), false), // a rule that changes: each is counted by its own rate
         (ask(b"b", 5, take), false),
-        (ask(b"a", 5, Kind::Reset), false),
+        (ask(b"a", 5, KeyOperation::Reset), false),
     ] {
         assert_eq!((first.joins(&other), other.joins(&first)), (want, want), "{other:?}");
     }
@@ -258,7 +265,7 @@ fn only_what_counts_alike_on_one_key_shares_a_call() {
 
 /// The next step of a caller whose clock shows `believed` when it is [`AHEAD`].
 fn asked_at(store: &Direct, quota: &Quota, believed: Timestamp) -> Next {
-    let asks = [store.ask(b"k", quota, Kind::Take(Cost(1)))];
+    let asks = [store.ask(b"k", quota, KeyOperation::Take(Cost(1)))];
     let mut bytes = Vec::new();
     let mut out = Vec::new();
     argument(&mut bytes, &asks, believed).expect("an argument");
@@ -302,14 +309,15 @@ fn a_caller_whose_clock_is_years_off_gets_the_right_cell() {
         // As if it had been right all the time.
         let model = ModelStore::default();
         if is_done {
-            one_by_one(&model, &quota, &[Kind::Take(Cost(1))], AHEAD);
+            one_by_one(&model, &quota, &[KeyOperation::Take(Cost(1))], AHEAD);
         }
         for nth in 0..8 {
             let now = AHEAD + Duration::from_nanos(nth * 700_001);
-            let got = store.run(&[store.ask(b"k", &quota, Kind::Take(Cost(1)))], now).expect("an answer");
+            let got =
+                store.run(&[store.ask(b"k", &quota, KeyOperation::Take(Cost(1)))], now).expect("an answer");
             assert_eq!(
                 got,
-                one_by_one(&model, &quota, &[Kind::Take(Cost(1))], now),
+                one_by_one(&model, &quota, &[KeyOperation::Take(Cost(1))], now),
                 "{:?}",
                 quota.algorithm()
             );
@@ -324,7 +332,7 @@ fn a_list_that_has_counted_too_many_is_written_afresh() {
     for algorithm in [Algorithm::SlidingWindowLog { log_denied: false }, Algorithm::sliding_window(10)] {
         let store = store(&redis, StoreTime::Node);
         let quota = quota(9, HOUR, algorithm);
-        let take = |cost| [store.ask(b"k", &quota, Kind::Take(Cost(cost)))];
+        let take = |cost| [store.ask(b"k", &quota, KeyOperation::Take(Cost(cost)))];
         store.run(&take(2), AHEAD).expect("an answer");
         // As it would be after many years.
         let head = store.command(&["LINDEX", &name(&store), "0"]).text();
@@ -354,16 +362,17 @@ fn a_quota_that_no_script_counts_is_an_error_and_nothing_is_taken() {
         [(below, Algorithm::SlidingWindowCounter), (3 * below, Algorithm::sliding_window(3))]
     {
         let name = algorithm.name();
-        let short = store.ask(b"short", &quota(5, span, algorithm), Kind::Take(Cost(1)));
-        let other = store.ask(b"other", &bucket, Kind::Take(Cost(1)));
+        let short = store.ask(b"short", &quota(5, span, algorithm), KeyOperation::Take(Cost(1)));
+        let other = store.ask(b"other", &bucket, KeyOperation::Take(Cost(1)));
         let alone = store.run(std::slice::from_ref(&short), AHEAD);
         for answers in [alone, store.run_together(&[other, short], AHEAD)] {
             assert!(
-                matches!(answers, Err(Fault::Unsupported { algorithm, .. }) if algorithm == name),
+                matches!(answers, Err(AskError::Unsupported { algorithm, .. }) if algorithm == name),
                 "{answers:?}"
             );
         }
-        let left = store.run(&[store.ask(b"other", &bucket, Kind::Inspect)], AHEAD).expect("an answer");
+        let left =
+            store.run(&[store.ask(b"other", &bucket, KeyOperation::Inspect)], AHEAD).expect("an answer");
         let [Answer::Inspection(left)] = &left[..] else { panic!("{left:?}") };
         assert_eq!(left.decision.remaining(), 5);
     }

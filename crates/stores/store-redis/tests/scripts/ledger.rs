@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use tollgate_core::{Algorithm, Align, LeakyForm, Period, Quota, Refill};
 use tollgate_lease::{LeaseRequest, Ledger, LedgerCall, LedgerReply, NodeEntry, Op, Terms};
 use tollgate_store_redis::internals::{LedgerJob, LedgerReplyError, ScriptCall, decode, encode, pack};
-use tollgate_testkit::redis::{Client, Options, Redis};
+use tollgate_testkit::redis::{Options, Redis, RedisConnection};
 
 use crate::direct::value;
 
@@ -101,14 +101,14 @@ fn call(drawn: &Drawn, ledger: &Ledger, now_us: u64) -> LedgerJob {
     LedgerJob::Call(LedgerCall { op, window_ends_us })
 }
 
-fn run(client: &mut Client, call: &ScriptCall) -> Result<LedgerReply, LedgerReplyError> {
+fn run(client: &mut RedisConnection, call: &ScriptCall) -> Result<LedgerReply, LedgerReplyError> {
     let mut words = vec![b"EVAL".to_vec(), call.script.source().into(), b"1".to_vec()];
     words.extend(call.keys.iter().chain(&call.args).cloned());
     decode(&value(client.command(&words).expect("an answer")))
 }
 
 /// The stored ledger; that of an unseen key where none is stored.
-fn kept(client: &mut Client) -> Ledger {
+fn kept(client: &mut RedisConnection) -> Ledger {
     let fields = client.command(&[b"HGETALL".as_slice(), KEY]).expect("an answer");
     let mut ledger = Ledger::default();
     let mut beyond = [0; 2];
@@ -150,7 +150,11 @@ fn kept(client: &mut Client) -> Ledger {
     ledger
 }
 
-fn both_agree(client: &mut Client, quotas: &[Quota; 2], drawn: &[Drawn]) -> Result<(), TestCaseError> {
+fn both_agree(
+    client: &mut RedisConnection,
+    quotas: &[Quota; 2],
+    drawn: &[Drawn],
+) -> Result<(), TestCaseError> {
     let terms = quotas.each_ref().map(|quota| Terms::of(quota).expect("a quota that can be leased"));
     client.command(&[b"DEL".as_slice(), KEY]).expect("an answer");
     let mut ledger = Ledger::default();

@@ -23,7 +23,7 @@ use proptest::test_runner::{Config, TestRunner};
 use tollgate_core::{Algorithm, Align, Cost, LeakyForm, LeavingCell, Period, Quota, Refill, Timestamp};
 use tollgate_store::{Charge, Counter, Inspection, Key, ModelStore, Store, block_on, suite};
 use tollgate_store_redis::StoreTime;
-use tollgate_store_redis::internals::{Answer, Kind};
+use tollgate_store_redis::internals::{Answer, KeyOperation};
 use tollgate_testkit::redis::{Options, Redis};
 
 use crate::direct::Direct;
@@ -98,11 +98,11 @@ fn a_look_by_a_clock_that_is_ahead_deletes_nothing() {
         let store = store(&redis, StoreTime::Node);
         let model = ModelStore::default();
         for (kind, now) in [
-            (Kind::Take(Cost(4)), AHEAD),
-            (Kind::Take(Cost(0)), AHEAD + 10 * SECOND),
-            (Kind::Take(Cost(u64::MAX)), AHEAD + 10 * SECOND),
-            (Kind::Inspect, AHEAD),
-            (Kind::Take(Cost(4)), AHEAD),
+            (KeyOperation::Take(Cost(4)), AHEAD),
+            (KeyOperation::Take(Cost(0)), AHEAD + 10 * SECOND),
+            (KeyOperation::Take(Cost(u64::MAX)), AHEAD + 10 * SECOND),
+            (KeyOperation::Inspect, AHEAD),
+            (KeyOperation::Take(Cost(4)), AHEAD),
         ] {
             let decisions = |answers: &[Answer]| match answers {
                 [Answer::Decision(it)] | [Answer::Inspection(Inspection { decision: it, .. })] => *it,
@@ -116,7 +116,7 @@ fn a_look_by_a_clock_that_is_ahead_deletes_nothing() {
 }
 
 /// The model's answers to asks one after another.
-fn one_by_one(model: &ModelStore, quota: &Quota, kinds: &[Kind], now: Timestamp) -> Vec<Answer> {
+fn one_by_one(model: &ModelStore, quota: &Quota, kinds: &[KeyOperation], now: Timestamp) -> Vec<Answer> {
     let counter = Counter::new(Key(b"k"), quota);
     let batch = |cost| [counter.take(cost)];
     let mut verdicts = Vec::new();
@@ -124,41 +124,43 @@ fn one_by_one(model: &ModelStore, quota: &Quota, kinds: &[Kind], now: Timestamp)
         verdicts.pop().expect("an answer").expect("the model always answers")
     };
     let answers = kinds.iter().map(|kind| match *kind {
-        Kind::Take(cost) => {
+        KeyOperation::Take(cost) => {
             block_on(model.take(&batch(cost), Charge::Each, now, &mut verdicts));
             Answer::Decision(last(&mut verdicts))
         }
-        Kind::Reserve(cost, max_wait) => {
+        KeyOperation::Reserve(cost, max_wait) => {
             block_on(model.reserve(&batch(cost), max_wait, now, &mut verdicts));
             Answer::Decision(last(&mut verdicts))
         }
-        Kind::Charge(cost) => {
+        KeyOperation::Charge(cost) => {
             Answer::Decision(block_on(model.charge(counter, cost, now)).expect("an answer"))
         }
-        Kind::Pay(cost) => {
+        KeyOperation::Pay(cost) => {
             block_on(model.take(&[counter.pay(cost)], Charge::Each, now, &mut verdicts));
             Answer::Decision(last(&mut verdicts))
         }
-        Kind::GiveBack(cost) => {
+        KeyOperation::GiveBack(cost) => {
             Answer::Decision(block_on(model.give_back(counter, cost, now)).expect("an answer"))
         }
-        Kind::Reset => Answer::Reset(block_on(model.reset(counter, now)).expect("an answer")),
-        Kind::Inspect => Answer::Inspection(block_on(model.inspect(counter, now)).expect("an answer")),
+        KeyOperation::Reset => Answer::Reset(block_on(model.reset(counter, now)).expect("an answer")),
+        KeyOperation::Inspect => {
+            Answer::Inspection(block_on(model.inspect(counter, now)).expect("an answer"))
+        }
     });
     answers.collect()
 }
 
-fn kinds() -> impl Strategy<Value = Vec<Kind>> {
+fn kinds() -> impl Strategy<Value = Vec<KeyOperation>> {
     let cost =
         || prop_oneof![1 => Just(0), 6 => 1..4_u64, 1 => 4..12_u64, 1 => Just(u64::MAX)].prop_map(Cost);
     let one = prop_oneof![
-        6 => (cost(), 1..70_usize).prop_map(|(cost, n)| vec![Kind::Take(cost); n]),
+        6 => (cost(), 1..70_usize).prop_map(|(cost, n)| vec![KeyOperation::Take(cost); n]),
         2 => (cost(), 0..3_000_u64, 1..9_usize)
-            .prop_map(|(cost, ms, n)| vec![Kind::Reserve(cost, Duration::from_millis(ms)); n]),
-        1 => cost().prop_map(|cost| vec![Kind::Charge(cost)]),
-        2 => (cost(), 1..9_usize).prop_map(|(cost, n)| vec![Kind::Pay(cost); n]),
-        2 => cost().prop_map(|cost| vec![Kind::GiveBack(cost)]),
-        1 => Just(vec![Kind::Inspect]),
+            .prop_map(|(cost, ms, n)| vec![KeyOperation::Reserve(cost, Duration::from_millis(ms)); n]),
+        1 => cost().prop_map(|cost| vec![KeyOperation::Charge(cost)]),
+        2 => (cost(), 1..9_usize).prop_map(|(cost, n)| vec![KeyOperation::Pay(cost); n]),
+        2 => cost().prop_map(|cost| vec![KeyOperation::GiveBack(cost)]),
+        1 => Just(vec![KeyOperation::Inspect]),
     ];
     prop::collection::vec(one, 1..8).prop_map(|runs| runs.concat())
 }
@@ -214,7 +216,12 @@ fn what_is_not_ours_is_named_and_left_alone() {
             store.command(&["DEL", &key]);
             store.command(foreign);
             let before = store.command(&["DUMP", &key]);
-            for kind in [Kind::Take(Cost(1)), Kind::GiveBack(Cost(1)), Kind::Reset, Kind::Inspect] {
+            for kind in [
+                KeyOperation::Take(Cost(1)),
+                KeyOperation::GiveBack(Cost(1)),
+                KeyOperation::Reset,
+                KeyOperation::Inspect,
+            ] {
                 let fault = store
                     .run(&[store.ask(b"k", quota, kind)], AHEAD)
                     .expect_err("it is not ours")
@@ -223,8 +230,8 @@ fn what_is_not_ours_is_named_and_left_alone() {
                 assert_eq!(store.command(&["DUMP", &key]), before, "{kind:?} of {:?}", quota.algorithm());
             }
             let asks = [
-                store.ask(b"other", quota, Kind::Take(Cost(1))),
-                store.ask(b"k", quota, Kind::Take(Cost(1))),
+                store.ask(b"other", quota, KeyOperation::Take(Cost(1))),
+                store.ask(b"k", quota, KeyOperation::Take(Cost(1))),
             ];
             store.run_together(&asks, AHEAD).expect_err("it is not ours");
             assert_eq!(store.command(&["EXISTS", &store.text_key(b"other")]).int(), 0);
@@ -246,7 +253,7 @@ fn a_clock_that_steps_mints_nothing() {
         // As many as a model admits that gets the same takes.
         for (hours, steps_back) in [(1, false), (0, true), (1, true), (2, false), (1, true)] {
             let now = AHEAD + HOUR * hours;
-            let kinds = [Kind::Take(Cost(1)); 40];
+            let kinds = [KeyOperation::Take(Cost(1)); 40];
             let asks = kinds.map(|kind| store.ask(b"k", &quota, kind));
             let admitted = count(&store.run(&asks, now).expect("answers"));
             let most = if steps_back { 0 } else { count(&one_by_one(&model, &quota, &kinds, now)) };

@@ -26,15 +26,15 @@ fn a_long_list_costs_a_few_steps() {
     store.command(&["EVAL", fill, "1", &key, &begins_ms]);
     store.command(&["CONFIG", "RESETSTAT"]);
     let ask = |kind, now| store.run(&[store.ask(b"k", &quota, kind)], now).expect("an answer");
-    let Answer::Decision(refused) = ask(Kind::Take(Cost(600_000)), AHEAD + SECOND * 100)[0] else {
+    let Answer::Decision(refused) = ask(KeyOperation::Take(Cost(600_000)), AHEAD + SECOND * 100)[0] else {
         panic!("a decision")
     };
     assert_eq!(refused.remaining(), (1 << 20) - 1_000_000);
     // Room for it is made by the entry with which 551,424 have left: the 55,143rd.
     let wait = Duration::from_millis(55_143) + HOUR - SECOND * 100;
     assert_eq!(refused.retry_after(), tollgate_core::RetryAfter::After(wait));
-    ask(Kind::GiveBack(Cost(400_005)), AHEAD + SECOND * 100);
-    let Answer::Decision(later) = ask(Kind::Take(Cost(1)), AHEAD + HOUR + SECOND * 90)[0] else {
+    ask(KeyOperation::GiveBack(Cost(400_005)), AHEAD + SECOND * 100);
+    let Answer::Decision(later) = ask(KeyOperation::Take(Cost(1)), AHEAD + HOUR + SECOND * 90)[0] else {
         panic!("a decision")
     };
     assert_eq!(later.remaining(), (1 << 20) - 1 - 100_000, "of the youngest 10,000 entries");
@@ -61,7 +61,7 @@ fn a_key_of_one_word_costs_no_more_than_115_bytes_above_its_name() {
         let store = store(&redis, StoreTime::Store);
         let name = |nth: u32| format!("shop|user=user-{nth:08}|token_bucket");
         let take = |nth: u32| {
-            let asks = [store.ask(name(nth).as_bytes(), &quota, Kind::Take(Cost(quota.limit() / 2)))];
+            let asks = [store.ask(name(nth).as_bytes(), &quota, KeyOperation::Take(Cost(quota.limit() / 2)))];
             store.run(&asks, AHEAD).expect("an answer");
         };
         take(KEYS);

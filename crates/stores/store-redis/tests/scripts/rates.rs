@@ -81,14 +81,14 @@ impl Least {
     }
 
     fn take(&mut self, cost: u64, now: Timestamp) {
-        let answers = one_by_one(&self.model, &self.quota, &[Kind::Take(Cost(cost))], now);
+        let answers = one_by_one(&self.model, &self.quota, &[KeyOperation::Take(Cost(cost))], now);
         if matches!(answers[..], [Answer::Decision(it)] if it.is_admitted()) {
             self.admitted += cost;
         }
     }
 }
 
-fn decision(store: &Direct, quota: &Quota, kind: Kind, now: Timestamp) -> tollgate_core::Decision {
+fn decision(store: &Direct, quota: &Quota, kind: KeyOperation, now: Timestamp) -> tollgate_core::Decision {
     match &store.run(&[store.ask(b"k", quota, kind)], now).expect("an answer")[..] {
         [Answer::Decision(it)] => *it,
         other => panic!("{other:?}"),
@@ -107,7 +107,7 @@ fn run(store: &Direct, rules: &[Rule], takes: impl Iterator<Item = (Timestamp, u
     let mut least = Least::new(rules);
     let mut run = Run { admitted: 0, least: 0, over: 0.0 };
     for (nth, (now, which, cost)) in takes.enumerate() {
-        let asks = [store.ask(b"k", &rules[which].quota, Kind::Take(Cost(cost)))];
+        let asks = [store.ask(b"k", &rules[which].quota, KeyOperation::Take(Cost(cost)))];
         let alone = nth % 3 > 0;
         let answers = if alone { store.run(&asks, now) } else { store.run_together(&asks, now) };
         if matches!(answers.expect("an answer")[..], [Answer::Decision(it)] if it.is_admitted()) {
@@ -288,15 +288,15 @@ fn every_rate_finds_the_permits_that_the_others_took() {
             let Rule { burst, quota, .. } = &rules[which];
             let fits = owed + cost <= *burst;
             let kind = match what {
-                0 => Kind::Charge(Cost(cost)),
-                1 => Kind::GiveBack(Cost(cost)),
-                2 => Kind::Reserve(Cost(cost), Duration::ZERO),
-                _ => Kind::Take(Cost(cost)),
+                0 => KeyOperation::Charge(Cost(cost)),
+                1 => KeyOperation::GiveBack(Cost(cost)),
+                2 => KeyOperation::Reserve(Cost(cost), Duration::ZERO),
+                _ => KeyOperation::Take(Cost(cost)),
             };
             let said = decision(&store, quota, kind, AHEAD);
             match kind {
-                Kind::Charge(_) => owed += cost,
-                Kind::GiveBack(_) => owed = owed.saturating_sub(cost),
+                KeyOperation::Charge(_) => owed += cost,
+                KeyOperation::GiveBack(_) => owed = owed.saturating_sub(cost),
                 _ => {
                     prop_assert!(fits || !said.is_admitted(), "{cost} of {burst}, {owed} owed: {rules:?}");
                     prop_assert!(
@@ -314,11 +314,12 @@ fn every_rate_finds_the_permits_that_the_others_took() {
                 said.remaining()
             );
         }
-        let reset = store.run(&[store.ask(b"k", &rules[0].quota, Kind::Reset)], AHEAD).expect("an answer");
+        let reset =
+            store.run(&[store.ask(b"k", &rules[0].quota, KeyOperation::Reset)], AHEAD).expect("an answer");
         prop_assert!(matches!(reset[..], [Answer::Reset(_)]));
         for rule in &rules {
             prop_assert_eq!(
-                decision(&store, &rule.quota, Kind::Take(Cost(0)), AHEAD).remaining(),
+                decision(&store, &rule.quota, KeyOperation::Take(Cost(0)), AHEAD).remaining(),
                 rule.burst
             );
         }
@@ -346,7 +347,7 @@ fn once_all_nodes_have_the_new_rate_it_holds() {
         for nth in 0..4_000_u64 {
             now = now + Duration::from_nanos(interval_ns / 5);
             let quota = if nth < 500 && nth % 2 == 0 { &old.quota } else { &new.quota };
-            let said = decision(&store, quota, Kind::Take(Cost(1)), now);
+            let said = decision(&store, quota, KeyOperation::Take(Cost(1)), now);
             admitted += u64::from(nth >= 500 && said.is_admitted());
         }
         // 3,500 fifths of a permit. (Fifths are whole ns, so that one of 86.4 ms comes a fifth later.)
@@ -361,16 +362,16 @@ fn a_debt_beyond_all_time_is_kept_for_the_rate_that_can_pay_it() {
     let store = store(&redis, StoreTime::Node);
     let [fast, slow] = [rule(1_000_000, SECOND, 1_000_000), rule(1, DAY, 3)];
     let left = |rule: &Rule, kind| decision(&store, &rule.quota, kind, AHEAD).remaining();
-    assert_eq!(left(&fast, Kind::Take(Cost(900_000))), 100_000);
-    let refused = decision(&store, &slow.quota, Kind::Take(Cost(1)), AHEAD);
+    assert_eq!(left(&fast, KeyOperation::Take(Cost(900_000))), 100_000);
+    let refused = decision(&store, &slow.quota, KeyOperation::Take(Cost(1)), AHEAD);
     assert!(
         !refused.is_admitted()
             && matches!(refused.retry_after(), RetryAfter::After(it) if it > DAY * 365 * 10)
     );
-    assert_eq!(left(&slow, Kind::GiveBack(Cost(2))), 0);
-    assert_eq!(left(&slow, Kind::Charge(Cost(2))), 0);
-    assert_eq!(left(&fast, Kind::Take(Cost(0))), 100_000);
-    assert_eq!(left(&fast, Kind::Take(Cost(1))), 99_999);
+    assert_eq!(left(&slow, KeyOperation::GiveBack(Cost(2))), 0);
+    assert_eq!(left(&slow, KeyOperation::Charge(Cost(2))), 0);
+    assert_eq!(left(&fast, KeyOperation::Take(Cost(0))), 100_000);
+    assert_eq!(left(&fast, KeyOperation::Take(Cost(1))), 99_999);
 }
 
 /// The key of a bucket that does not start full lives on for long, that of another bucket does not: each
@@ -382,8 +383,9 @@ fn how_a_bucket_starts_may_change_with_its_rate() {
         let store = store(&redis, StoreTime::Node);
         let full = rule(10, SECOND, 10);
         let short = quota(limit, SECOND, bucket(Some(10), Some(4), 0, Refill::Continuous));
-        let left =
-            |quota: &Quota, cost, now| decision(&store, quota, Kind::Take(Cost(cost)), now).remaining();
+        let left = |quota: &Quota, cost, now| {
+            decision(&store, quota, KeyOperation::Take(Cost(cost)), now).remaining()
+        };
         let near = |left: u64, want: u64| assert!(left == want || left + 1 == want, "{left}, not {want}");
         assert_eq!(left(&short, 3, AHEAD), 1);
         near(left(&full.quota, 1, AHEAD), 0);

@@ -28,7 +28,7 @@ fn keys_expire_when_they_say_nothing_any_more() {
         let store = store(&redis, StoreTime::Store);
         let key = store.text_key(b"k");
         let before_ms = server_ms(&store);
-        let asks = vec![store.ask(b"k", &quota, Kind::Take(Cost(1))); 3];
+        let asks = vec![store.ask(b"k", &quota, KeyOperation::Take(Cost(1))); 3];
         let answers = store.run(&asks, at_ms(before_ms)).expect("answers");
         let after_ms = server_ms(&store);
         let Some(Answer::Decision(last)) = answers.last() else { panic!("{answers:?}") };
@@ -66,7 +66,7 @@ fn the_nodes_clock_may_be_wrong_by_hours() {
         let (store, right) = (store(&redis, StoreTime::Store), store(&redis, StoreTime::Store));
         let now_ms = server_ms(&store);
         for hint in [now_ms, now_ms - 5_000_000, now_ms + 4_000_000_000, 0, now_ms] {
-            let asks = |store: &Direct| vec![store.ask(b"k", &quota, Kind::Take(Cost(1))); 2];
+            let asks = |store: &Direct| vec![store.ask(b"k", &quota, KeyOperation::Take(Cost(1))); 2];
             let told = store.run(&asks(&store), at_ms(hint)).expect("answers");
             let wanted = right.run(&asks(&right), at_ms(now_ms)).expect("answers");
             for (told, wanted) in told.iter().zip(&wanted) {
@@ -114,7 +114,7 @@ fn permits_come_back_by_the_servers_clock() {
         }
         let key = [nth as u8];
         let take = || {
-            let asks = [store.ask(&key, quota, Kind::Take(Cost(2)))];
+            let asks = [store.ask(&key, quota, KeyOperation::Take(Cost(2)))];
             let answers = store.run(&asks, at_ms(server_ms(&store))).expect("answers");
             let [Answer::Decision(decision)] = &answers[..] else { panic!("{answers:?}") };
             *decision

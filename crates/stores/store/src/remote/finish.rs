@@ -59,7 +59,8 @@ impl Finisher {
         R: Future<Output = ()> + Send + 'static,
     {
         let runtime = Handle::try_current().ok();
-        let mut running = Running { parts: Some((Box::pin(work), abandoned)), runtime, left: &self.left };
+        let mut running =
+            AttendedWork { parts: Some((Box::pin(work), abandoned)), runtime, left: &self.left };
         poll_fn(|cx| running.poll(cx)).await
     }
 
@@ -76,7 +77,7 @@ impl Finisher {
 }
 
 /// Work whose caller still waits.
-struct Running<'a, W, U, R>
+struct AttendedWork<'a, W, U, R>
 where
     W: Future<Output: Send> + Send + 'static,
     U: FnOnce(W::Output) -> R + Send + 'static,
@@ -88,7 +89,7 @@ where
     left: &'a Arc<watch::Sender<usize>>,
 }
 
-impl<W, U, R> Running<'_, W, U, R>
+impl<W, U, R> AttendedWork<'_, W, U, R>
 where
     W: Future<Output: Send> + Send + 'static,
     U: FnOnce(W::Output) -> R + Send + 'static,
@@ -104,7 +105,7 @@ where
     }
 }
 
-impl<W, U, R> Drop for Running<'_, W, U, R>
+impl<W, U, R> Drop for AttendedWork<'_, W, U, R>
 where
     W: Future<Output: Send> + Send + 'static,
     U: FnOnce(W::Output) -> R + Send + 'static,
@@ -112,7 +113,7 @@ where
 {
     fn drop(&mut self) {
         if let (Some((work, abandoned)), Some(runtime)) = (self.parts.take(), &self.runtime) {
-            let place = Place::new(self.left);
+            let place = UnfinishedGuard::new(self.left);
             runtime.spawn(async move {
                 let _place = place;
                 abandoned(work.await).await;
@@ -122,16 +123,16 @@ where
 }
 
 /// One among the unfinished, until it is dropped.
-struct Place(Arc<watch::Sender<usize>>);
+struct UnfinishedGuard(Arc<watch::Sender<usize>>);
 
-impl Place {
+impl UnfinishedGuard {
     fn new(left: &Arc<watch::Sender<usize>>) -> Self {
         left.send_modify(|left| *left += 1);
         Self(Arc::clone(left))
     }
 }
 
-impl Drop for Place {
+impl Drop for UnfinishedGuard {
     fn drop(&mut self) {
         self.0.send_modify(|left| *left -= 1);
     }

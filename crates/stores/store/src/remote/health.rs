@@ -31,7 +31,7 @@ use super::StoreState;
 /// ```
 #[derive(Debug)]
 pub struct Health {
-    servers: Mutex<Vec<Server>>,
+    servers: Mutex<Vec<ServerHealth>>,
     state: watch::Sender<StoreState>,
     reporters: AtomicU64,
 }
@@ -45,7 +45,7 @@ pub struct Reporter {
 
 /// One server, or all servers of a store that are logged as one.
 #[derive(Debug)]
-struct Server {
+struct ServerHealth {
     name: String,
     /// By number: `None` from a reporter that reaches the server, otherwise the reason.
     reports: BTreeMap<u64, Option<Arc<str>>>,
@@ -60,7 +60,7 @@ enum Logged {
     Down { since: Instant },
 }
 
-impl Server {
+impl ServerHealth {
     /// The reason why it is down, from the oldest of the reporters that say so.
     fn why(&self) -> Option<&Arc<str>> {
         self.reports.values().flatten().next()
@@ -92,7 +92,7 @@ impl Server {
 impl Health {
     /// A health without reports. Each name is one server, logged by itself; it must not hold a password.
     pub fn new(servers: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        let server = |name: String| Server { name, reports: BTreeMap::new(), logged: Logged::Nothing };
+        let server = |name: String| ServerHealth { name, reports: BTreeMap::new(), logged: Logged::Nothing };
         Self {
             servers: Mutex::new(servers.into_iter().map(|name| server(name.into())).collect()),
             state: watch::Sender::new(StoreState::Trying),
@@ -144,7 +144,7 @@ impl Health {
         let Some(server) = servers.get_mut(server) else { return };
         how(&mut server.reports);
         server.log();
-        let down = servers.iter().find_map(Server::why).cloned();
+        let down = servers.iter().find_map(ServerHealth::why).cloned();
         let is_known = servers.iter().any(|server| !server.reports.is_empty());
         self.state.send_if_modified(|state| {
             let new = match (down, &*state) {

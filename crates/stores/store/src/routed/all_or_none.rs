@@ -18,14 +18,14 @@ use crate::{Charge, Store, Take, Verdicts, at_once};
 
 /// The operation by which a batch is charged.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Operation {
+pub(crate) enum BatchCharge {
     /// [`Store::take`] with [`Charge::Together`].
     Take,
     /// [`Store::reserve`], for at most `max_wait`.
     Reserve { max_wait: Duration },
 }
 
-impl Operation {
+impl BatchCharge {
     async fn run(self, store: &impl Store, batch: &[Take<'_>], now: Timestamp, verdicts: &mut Verdicts) {
         match self {
             Self::Take => store.take(batch, Charge::Together, now, verdicts).await,
@@ -62,7 +62,7 @@ pub(crate) async fn take_all_or_none(
     shared_store: &impl Store,
     local_store: &impl Store,
     batch: &[Take<'_>],
-    operation: Operation,
+    operation: BatchCharge,
     now: Timestamp,
     verdicts: &mut Verdicts,
 ) {

@@ -18,7 +18,7 @@ const CLASSES: usize = 3;
 
 /// One step; classes are numbers below [`CLASSES`].
 #[derive(Clone, Debug)]
-enum Step {
+enum BucketStep {
     Take {
         charge: Charge,
         takes: Vec<(usize, u64)>,
@@ -37,7 +37,7 @@ enum Step {
     Reload(usize),
 }
 
-fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
+fn steps(most: usize) -> impl Strategy<Value = Vec<BucketStep>> {
     let cost = || prop_oneof![1 => Just(0), 8 => 1..=6_u64, 1 => 10..=40_u64];
     let of_class = move || (0..CLASSES, cost());
     let takes = move || prop::collection::vec(of_class(), 1..=5);
@@ -45,15 +45,15 @@ fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
         || prop_oneof![0..20_u64, 0..900_000_000_u64, 0..9_000_000_000_u64].prop_map(Duration::from_nanos);
     let charge = prop_oneof![Just(Charge::Each), Just(Charge::Together)];
     let step = prop_oneof![
-        8 => (charge, takes()).prop_map(|(charge, takes)| Step::Take { charge, takes }),
-        2 => (takes(), span()).prop_map(|(takes, max_wait)| Step::Hold { takes, max_wait }),
-        1 => of_class().prop_map(|(class, cost)| Step::GiveBack(class, cost)),
-        1 => of_class().prop_map(|(class, cost)| Step::Charge(class, cost)),
-        1 => (0..CLASSES).prop_map(Step::Inspect),
-        1 => (0..CLASSES).prop_map(Step::Reset),
-        6 => span().prop_map(Step::Advance),
-        1 => span().prop_map(Step::Rewind),
-        1 => (0..RELOADS).prop_map(Step::Reload),
+        8 => (charge, takes()).prop_map(|(charge, takes)| BucketStep::Take { charge, takes }),
+        2 => (takes(), span()).prop_map(|(takes, max_wait)| BucketStep::Hold { takes, max_wait }),
+        1 => of_class().prop_map(|(class, cost)| BucketStep::GiveBack(class, cost)),
+        1 => of_class().prop_map(|(class, cost)| BucketStep::Charge(class, cost)),
+        1 => (0..CLASSES).prop_map(BucketStep::Inspect),
+        1 => (0..CLASSES).prop_map(BucketStep::Reset),
+        6 => span().prop_map(BucketStep::Advance),
+        1 => span().prop_map(BucketStep::Rewind),
+        1 => (0..RELOADS).prop_map(BucketStep::Reload),
     ];
     prop::collection::vec(step, 1..=most)
 }
@@ -123,7 +123,7 @@ fn replay<S: Store>(
     store: &S,
     rules: &[Vec<Quota>],
     options: &Options,
-    steps: &[Step],
+    steps: &[BucketStep],
 ) -> Result<(), TestCaseError> {
     let model = ModelStore::default();
     let mut now = options.begins;
@@ -140,14 +140,14 @@ fn replay<S: Store>(
         let mut got = Verdicts::new();
         let mut want = Verdicts::new();
         match step {
-            Step::Take { charge, takes } => {
+            BucketStep::Take { charge, takes } => {
                 let takes = batch(takes);
                 let batch: Vec<Take<'_>> =
                     takes.iter().map(|(class, cost)| counter(*class).take(*cost)).collect();
                 executor.block_on(store.take(&batch, *charge, now, &mut got));
                 executor.block_on(model.take(&batch, *charge, now, &mut want));
             }
-            Step::Hold { takes, max_wait } => {
+            BucketStep::Hold { takes, max_wait } => {
                 let max_wait = if options.promises { *max_wait } else { Duration::ZERO };
                 let takes = batch(takes);
                 let batch: Vec<Take<'_>> =
@@ -155,32 +155,32 @@ fn replay<S: Store>(
                 executor.block_on(store.reserve(&batch, max_wait, now, &mut got));
                 executor.block_on(model.reserve(&batch, max_wait, now, &mut want));
             }
-            Step::GiveBack(class, cost) => {
+            BucketStep::GiveBack(class, cost) => {
                 got.push(executor.block_on(store.give_back(counter(*class), Cost(*cost), now)));
                 want.push(executor.block_on(model.give_back(counter(*class), Cost(*cost), now)));
             }
-            Step::Charge(class, cost) => {
+            BucketStep::Charge(class, cost) => {
                 got.push(executor.block_on(store.charge(counter(*class), Cost(*cost), now)));
                 want.push(executor.block_on(model.charge(counter(*class), Cost(*cost), now)));
             }
-            Step::Inspect(class) => {
+            BucketStep::Inspect(class) => {
                 let of = |inspected: Result<crate::Inspection, StoreError>| inspected.map(|it| it.decision);
                 got.push(of(executor.block_on(store.inspect(counter(*class), now))));
                 want.push(of(executor.block_on(model.inspect(counter(*class), now))));
             }
-            Step::Reset(class) => {
+            BucketStep::Reset(class) => {
                 let _ = executor.block_on(store.reset(counter(*class), now));
                 let _ = executor.block_on(model.reset(counter(*class), now));
             }
-            Step::Advance(span) => now = tick(now + *span),
-            Step::Rewind(span) => {
+            BucketStep::Advance(span) => now = tick(now + *span),
+            BucketStep::Rewind(span) => {
                 let span_ns = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
                 let back = Timestamp::from_nanos(now.as_nanos().saturating_sub(span_ns));
                 // A full key may be gone or not, which shows only where the clock steps back behind it.
                 let is_full = model.expiry(KEY).is_none_or(|expiry| expiry.is_past(now));
                 now = if options.steps_back && !is_full { tick(back) } else { now };
             }
-            Step::Reload(to) => {
+            BucketStep::Reload(to) => {
                 let old = rule[0].clone();
                 rule = rules[*to].iter().map(|new| new.clone().migrated_from(&old, now)).collect();
             }

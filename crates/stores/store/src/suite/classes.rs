@@ -15,7 +15,7 @@ const CLASSES: usize = 3;
 
 /// One step; classes are numbers below [`CLASSES`].
 #[derive(Clone, Debug)]
-enum Step {
+enum ClassesStep {
     Take {
         charge: Charge,
         takes: Vec<(usize, u64)>,
@@ -28,7 +28,7 @@ enum Step {
     Turn,
 }
 
-fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
+fn steps(most: usize) -> impl Strategy<Value = Vec<ClassesStep>> {
     let cost = || prop_oneof![1 => Just(0), 8 => 1..=6_u64, 1 => 20..=200_u64];
     let of_class = move || (0..CLASSES, cost());
     let span =
@@ -36,12 +36,12 @@ fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
     let charge = prop_oneof![Just(Charge::Each), Just(Charge::Together)];
     let step = prop_oneof![
         8 => (charge, prop::collection::vec(of_class(), 1..=5))
-            .prop_map(|(charge, takes)| Step::Take { charge, takes }),
-        1 => of_class().prop_map(|(class, cost)| Step::GiveBack(class, cost)),
-        1 => of_class().prop_map(|(class, cost)| Step::Charge(class, cost)),
-        6 => span().prop_map(Step::Advance),
-        1 => span().prop_map(Step::Rewind),
-        1 => Just(Step::Turn),
+            .prop_map(|(charge, takes)| ClassesStep::Take { charge, takes }),
+        1 => of_class().prop_map(|(class, cost)| ClassesStep::GiveBack(class, cost)),
+        1 => of_class().prop_map(|(class, cost)| ClassesStep::Charge(class, cost)),
+        6 => span().prop_map(ClassesStep::Advance),
+        1 => span().prop_map(ClassesStep::Rewind),
+        1 => Just(ClassesStep::Turn),
     ];
     prop::collection::vec(step, 1..=most)
 }
@@ -102,7 +102,7 @@ fn replay<S: Store>(
     store: &S,
     rules: [&[Quota]; 2],
     options: &Options,
-    steps: &[Step],
+    steps: &[ClassesStep],
 ) -> Result<(), TestCaseError> {
     let model = ModelStore::default();
     let mut now = options.begins;
@@ -110,7 +110,7 @@ fn replay<S: Store>(
     for (index, step) in steps.iter().enumerate() {
         let counter = |class: usize| Counter::new(KEY, &rule[class]);
         let (got, want): (Verdicts, Verdicts) = match step {
-            Step::Take { charge, takes } => {
+            ClassesStep::Take { charge, takes } => {
                 let batch: Vec<Take<'_>> =
                     takes.iter().map(|(class, cost)| counter(*class).take(Cost(*cost))).collect();
                 let mut got = Verdicts::new();
@@ -119,19 +119,19 @@ fn replay<S: Store>(
                 executor.block_on(model.take(&batch, *charge, now, &mut want));
                 (got, want)
             }
-            Step::GiveBack(class, cost) => (
+            ClassesStep::GiveBack(class, cost) => (
                 vec![executor.block_on(store.give_back(counter(*class), Cost(*cost), now))],
                 vec![executor.block_on(model.give_back(counter(*class), Cost(*cost), now))],
             ),
-            Step::Charge(class, cost) => (
+            ClassesStep::Charge(class, cost) => (
                 vec![executor.block_on(store.charge(counter(*class), Cost(*cost), now))],
                 vec![executor.block_on(model.charge(counter(*class), Cost(*cost), now))],
             ),
-            Step::Advance(span) => {
+            ClassesStep::Advance(span) => {
                 now = now + *span;
                 continue;
             }
-            Step::Rewind(span) => {
+            ClassesStep::Rewind(span) => {
                 let span_ns = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
                 let back = Timestamp::from_nanos(now.as_nanos().saturating_sub(span_ns));
                 // A full key may be gone or not, which shows only where the clock steps back behind it.
@@ -139,7 +139,7 @@ fn replay<S: Store>(
                 now = if options.steps_back && !is_full { back } else { now };
                 continue;
             }
-            Step::Turn => {
+            ClassesStep::Turn => {
                 rule = if std::ptr::eq(rule, rules[0]) { rules[1] } else { rules[0] };
                 continue;
             }

@@ -27,7 +27,7 @@ const KEY_BYTES: [&[u8]; QUOTAS * KEYS] =
 /// named (when the cost fits, or `reset`: when all is there again), or a nanosecond before or after it;
 /// `Drain` takes exactly the permits left: there a `<` for a `<=` shows.
 #[derive(Clone, Debug)]
-enum Step {
+enum HistoryStep {
     Take { charge: Charge, takes: Vec<(usize, Cost, Payment)> },
     Drain { key: usize },
     Hold { takes: Vec<(usize, Cost)>, max_wait: Duration },
@@ -45,7 +45,7 @@ enum Step {
 struct History {
     quotas: [prop::sample::Index; QUOTAS],
     begins: Duration,
-    steps: Vec<Step>,
+    steps: Vec<HistoryStep>,
 }
 
 pub(super) fn answers_as_the_model_does<S: Store>(
@@ -88,22 +88,22 @@ fn histories(steps: usize) -> impl Strategy<Value = History> {
         .prop_map(|(quotas, begins, steps)| History { quotas, begins, steps })
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = HistoryStep> {
     let key = || 0..KEY_BYTES.len();
     let takes = || prop::collection::vec((key(), costs()), 1..=6);
     prop_oneof![
         4 => prop::collection::vec((key(), costs(), payment()), 1..=6)
-            .prop_map(|takes| Step::Take { charge: Charge::Each, takes }),
-        4 => takes().prop_map(|takes| Step::Take { charge: Charge::Together, takes: ahead(takes) }),
-        2 => (takes(), spans()).prop_map(|(takes, max_wait)| Step::Hold { takes, max_wait }),
-        1 => key().prop_map(|key| Step::Drain { key }),
-        1 => (key(), costs()).prop_map(|(key, cost)| Step::Charge { key, cost }),
-        2 => (key(), costs()).prop_map(|(key, cost)| Step::GiveBack { key, cost }),
-        1 => key().prop_map(|key| Step::Reset { key }),
-        2 => key().prop_map(|key| Step::Inspect { key }),
-        4 => spans().prop_map(Step::Advance),
-        3 => (any::<bool>(), -1..=1_i8).prop_map(|(reset, off)| Step::Meet { reset, off }),
-        1 => spans().prop_map(Step::Rewind),
+            .prop_map(|takes| HistoryStep::Take { charge: Charge::Each, takes }),
+        4 => takes().prop_map(|takes| HistoryStep::Take { charge: Charge::Together, takes: ahead(takes) }),
+        2 => (takes(), spans()).prop_map(|(takes, max_wait)| HistoryStep::Hold { takes, max_wait }),
+        1 => key().prop_map(|key| HistoryStep::Drain { key }),
+        1 => (key(), costs()).prop_map(|(key, cost)| HistoryStep::Charge { key, cost }),
+        2 => (key(), costs()).prop_map(|(key, cost)| HistoryStep::GiveBack { key, cost }),
+        1 => key().prop_map(|key| HistoryStep::Reset { key }),
+        2 => key().prop_map(|key| HistoryStep::Inspect { key }),
+        4 => spans().prop_map(HistoryStep::Advance),
+        3 => (any::<bool>(), -1..=1_i8).prop_map(|(reset, off)| HistoryStep::Meet { reset, off }),
+        1 => spans().prop_map(HistoryStep::Rewind),
     ]
 }
 
@@ -152,26 +152,36 @@ pub(super) fn each_quota_at_its_edges<S: Store>(
     Ok(())
 }
 
-fn edges() -> Vec<Step> {
+fn edges() -> Vec<HistoryStep> {
     const KEY: usize = 0;
-    let one = |cost| Step::Take { charge: Charge::Each, takes: ahead(vec![(KEY, Cost(cost))]) };
-    let beside =
-        |cost| Step::Take { charge: Charge::Together, takes: ahead(vec![(KEY, Cost(cost)), (1, Cost::ONE)]) };
-    let paid = |cost| Step::Take { charge: Charge::Each, takes: vec![(KEY, Cost(cost), Payment::After)] };
-    let held = |cost| Step::Hold { takes: vec![(KEY, Cost(cost))], max_wait: Duration::ZERO };
-    let meet = |reset, off| Step::Meet { reset, off };
+    let one = |cost| HistoryStep::Take { charge: Charge::Each, takes: ahead(vec![(KEY, Cost(cost))]) };
+    let beside = |cost| HistoryStep::Take {
+        charge: Charge::Together,
+        takes: ahead(vec![(KEY, Cost(cost)), (1, Cost::ONE)]),
+    };
+    let paid =
+        |cost| HistoryStep::Take { charge: Charge::Each, takes: vec![(KEY, Cost(cost), Payment::After)] };
+    let held = |cost| HistoryStep::Hold { takes: vec![(KEY, Cost(cost))], max_wait: Duration::ZERO };
+    let meet = |reset, off| HistoryStep::Meet { reset, off };
     let mut steps = vec![
         one(1),
         held(3),
         held(3),
-        Step::GiveBack { key: KEY, cost: Cost::ONE },
-        Step::Drain { key: KEY },
+        HistoryStep::GiveBack { key: KEY, cost: Cost::ONE },
+        HistoryStep::Drain { key: KEY },
     ];
     for off in [-1, 0, 1] {
         steps.extend([beside(0), beside(1), one(1), meet(false, off), beside(0), one(1), one(1)]);
-        steps.extend([Step::Drain { key: KEY }, beside(0), one(1), meet(true, off), one(0), beside(1)]);
+        steps.extend([
+            HistoryStep::Drain { key: KEY },
+            beside(0),
+            one(1),
+            meet(true, off),
+            one(0),
+            beside(1),
+        ]);
         // Paid for afterwards: with the last permit, with nothing left, and from a debt on.
-        steps.extend([Step::Drain { key: KEY }, paid(0), meet(false, off), paid(0), one(1), paid(3)]);
+        steps.extend([HistoryStep::Drain { key: KEY }, paid(0), meet(false, off), paid(0), one(1), paid(3)]);
         steps.extend([paid(0), meet(false, off), paid(0), paid(1), paid(0), meet(true, off), paid(0)]);
     }
     steps
@@ -179,12 +189,12 @@ fn edges() -> Vec<Step> {
 
 /// The operation on a batch.
 #[derive(Clone, Copy)]
-enum Ask {
+enum BatchOperation {
     Take(Charge),
     Hold(Duration),
 }
 
-impl Ask {
+impl BatchOperation {
     async fn of(self, store: &impl Store, batch: &[Take<'_>], now: Timestamp, verdicts: &mut Verdicts) {
         match self {
             Self::Take(charge) => store.take(batch, charge, now, verdicts).await,
@@ -212,7 +222,7 @@ fn replay<S: Store>(
     quotas: [&Quota; QUOTAS],
     options: &Options,
     begins: Duration,
-    steps: &[Step],
+    steps: &[HistoryStep],
 ) -> Result<(), TestCaseError> {
     let model = ModelStore::default();
     let now = whole(options.begins + begins, options.tick);
@@ -224,7 +234,7 @@ fn replay<S: Store>(
         })?;
     }
     // At the end the state of every key must be that of the model, also of keys that no step looked at.
-    (0..KEY_BYTES.len()).try_for_each(|key| replay.step(&Step::Inspect { key }))
+    (0..KEY_BYTES.len()).try_for_each(|key| replay.step(&HistoryStep::Inspect { key }))
 }
 
 impl<'a, S: Store, E: Executor> Replay<'a, S, E> {
@@ -232,19 +242,19 @@ impl<'a, S: Store, E: Executor> Replay<'a, S, E> {
         Counter::new(Key(KEY_BYTES[key]), self.quotas[key % QUOTAS])
     }
 
-    fn step(&mut self, step: &Step) -> Result<(), TestCaseError> {
+    fn step(&mut self, step: &HistoryStep) -> Result<(), TestCaseError> {
         match step {
-            Step::Take { charge, takes } => self.batch(takes, Ask::Take(*charge)),
-            Step::Drain { key } => {
+            HistoryStep::Take { charge, takes } => self.batch(takes, BatchOperation::Take(*charge)),
+            HistoryStep::Drain { key } => {
                 let looked = self.model.inspect(self.counter(*key), self.now);
                 let left = self.executor.block_on(looked).map_or(0, |it| it.decision.remaining());
-                self.batch(&[(*key, Cost(left), Payment::Ahead)], Ask::Take(Charge::Each))
+                self.batch(&[(*key, Cost(left), Payment::Ahead)], BatchOperation::Take(Charge::Each))
             }
-            Step::Hold { takes, max_wait } => {
+            HistoryStep::Hold { takes, max_wait } => {
                 let max_wait = if self.options.promises { *max_wait } else { Duration::ZERO };
-                self.batch(&ahead(takes.clone()), Ask::Hold(max_wait))
+                self.batch(&ahead(takes.clone()), BatchOperation::Hold(max_wait))
             }
-            Step::Charge { key, cost } => {
+            HistoryStep::Charge { key, cost } => {
                 let cost = (*cost).min(Cost(self.options.most));
                 let counter = self.counter(*key);
                 let got = self.executor.block_on(self.store.charge(counter, cost, self.now));
@@ -252,20 +262,20 @@ impl<'a, S: Store, E: Executor> Replay<'a, S, E> {
                 self.remember(&want);
                 self.alike(counter, &got, &want)
             }
-            Step::GiveBack { key, cost } => self.give_back(self.counter(*key), *cost),
-            Step::Reset { key } => self.reset(*key),
-            Step::Inspect { key } => self.inspect(*key),
-            Step::Advance(span) => {
+            HistoryStep::GiveBack { key, cost } => self.give_back(self.counter(*key), *cost),
+            HistoryStep::Reset { key } => self.reset(*key),
+            HistoryStep::Inspect { key } => self.inspect(*key),
+            HistoryStep::Advance(span) => {
                 self.now = whole(self.now + *span, self.options.tick);
                 self.latest = self.latest.max(self.now);
                 Ok(())
             }
-            Step::Meet { reset, off } => {
+            HistoryStep::Meet { reset, off } => {
                 self.meet(*reset, *off);
                 Ok(())
             }
-            Step::Rewind(_) if !self.options.steps_back => Ok(()),
-            Step::Rewind(span) => {
+            HistoryStep::Rewind(_) if !self.options.steps_back => Ok(()),
+            HistoryStep::Rewind(span) => {
                 let span = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
                 let now = Timestamp::from_nanos(self.now.as_nanos().saturating_sub(span));
                 self.now = whole(now, self.options.tick);
@@ -293,7 +303,7 @@ impl<'a, S: Store, E: Executor> Replay<'a, S, E> {
         }
     }
 
-    fn batch(&mut self, takes: &[(usize, Cost, Payment)], how: Ask) -> Result<(), TestCaseError> {
+    fn batch(&mut self, takes: &[(usize, Cost, Payment)], how: BatchOperation) -> Result<(), TestCaseError> {
         let take = |&(key, cost, payment): &(usize, Cost, Payment)| {
             // The most that the store may count at once.
             let cost = if payment.is_after() { cost.min(Cost(self.options.most)) } else { cost };

@@ -22,7 +22,7 @@ const ONE_MORE: u128 = u128::MAX;
 const KEYS: [&[u8]; 2] = [b"export", b"import"];
 
 #[derive(Clone, Copy, Debug)]
-enum Step {
+enum SlotsStep {
     Acquire {
         key: usize,
         holder: u128,
@@ -43,15 +43,15 @@ enum Step {
     },
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = SlotsStep> {
     let who = || (0..KEYS.len(), prop_oneof![4 => 0..6_u128, 1 => Just(u128::MAX)]);
     prop_oneof![
-        4 => who().prop_map(|(key, holder)| Step::Acquire { key, holder }),
-        2 => who().prop_map(|(key, holder)| Step::Release { key, holder }),
+        4 => who().prop_map(|(key, holder)| SlotsStep::Acquire { key, holder }),
+        2 => who().prop_map(|(key, holder)| SlotsStep::Release { key, holder }),
         // Whole microseconds: a server's clock has no more.
-        1 => (0..40_000_000_u64).prop_map(|us| Step::Advance(Duration::from_micros(us))),
-        1 => (0..20_000_000_u64).prop_map(|us| Step::Back(Duration::from_micros(us))),
-        1 => (any::<bool>(), -1..=1_i64).prop_map(|(all, off_us)| Step::Meet { all, off_us }),
+        1 => (0..40_000_000_u64).prop_map(|us| SlotsStep::Advance(Duration::from_micros(us))),
+        1 => (0..20_000_000_u64).prop_map(|us| SlotsStep::Back(Duration::from_micros(us))),
+        1 => (any::<bool>(), -1..=1_i64).prop_map(|(all, off_us)| SlotsStep::Meet { all, off_us }),
     ]
 }
 
@@ -74,23 +74,23 @@ pub(super) fn slots_are_as_the_model_has_them<S: Store>(
             let mut lapses = [now; 2];
             for (index, step) in steps.iter().enumerate() {
                 let (got, want) = match *step {
-                    Step::Advance(span) => {
+                    SlotsStep::Advance(span) => {
                         now = now + span;
                         continue;
                     }
-                    Step::Back(span) => {
+                    SlotsStep::Back(span) => {
                         latest = latest.max(now);
                         let earliest = latest.as_nanos().saturating_sub(nanos(TTL) - 1_000);
                         let back = now.as_nanos().saturating_sub(nanos(span)).max(earliest);
                         now = Timestamp::from_nanos(back.max(options.begins.as_nanos()));
                         continue;
                     }
-                    Step::Meet { all, off_us } => {
+                    SlotsStep::Meet { all, off_us } => {
                         let at = lapses[usize::from(all)].as_nanos().saturating_add_signed(off_us * 1_000);
                         now = now.max(Timestamp::from_nanos(at));
                         continue;
                     }
-                    Step::Acquire { key, holder } => {
+                    SlotsStep::Acquire { key, holder } => {
                         let key = SlotKey::new(Key(KEYS[key]));
                         let holder = Holder(holder);
                         let got = executor.block_on(store.acquire(key, &slots, holder, now));
@@ -107,7 +107,7 @@ pub(super) fn slots_are_as_the_model_has_them<S: Store>(
                         }
                         (format!("{got:?}"), format!("{want:?}"))
                     }
-                    Step::Release { key, holder } => {
+                    SlotsStep::Release { key, holder } => {
                         let key = SlotKey::new(Key(KEYS[key]));
                         let holder = Holder(holder);
                         let got = executor.block_on(store.release(key, &slots, holder, now));

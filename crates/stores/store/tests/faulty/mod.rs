@@ -12,7 +12,7 @@ use tollgate_store::{
 
 /// The mistake of a faulty store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum StoreFault {
     DeniedIsCharged,
     PeekCharges,
     GivesBackAboveFull,
@@ -54,18 +54,18 @@ pub(crate) enum Fault {
 }
 
 pub(crate) struct Faulty {
-    fault: Fault,
+    fault: StoreFault,
     model: Mutex<ModelStore>,
     /// Latest time seen, and permits given back beyond a full quota.
     memory: Mutex<(Timestamp, u64)>,
 }
 
 impl Faulty {
-    pub(crate) fn new(fault: Fault) -> Self {
+    pub(crate) fn new(fault: StoreFault) -> Self {
         Self { fault, model: Mutex::default(), memory: Mutex::default() }
     }
 
-    fn is(&self, fault: Fault) -> bool {
+    fn is(&self, fault: StoreFault) -> bool {
         self.fault == fault
     }
 
@@ -74,17 +74,17 @@ impl Faulty {
         let mut memory = self.memory.lock();
         let latest = memory.0;
         memory.0 = latest.max(now);
-        if now < latest && self.is(Fault::StepBackForgets) {
+        if now < latest && self.is(StoreFault::StepBackForgets) {
             *self.model.lock() = ModelStore::default();
         }
-        if self.is(Fault::TimeNeverGoesBack) { memory.0 } else { now }
+        if self.is(StoreFault::TimeNeverGoesBack) { memory.0 } else { now }
     }
 
     fn counter<'a>(&self, counter: Counter<'a>) -> Counter<'a> {
         let bytes = counter.key.0;
         let key = match self.fault {
-            Fault::LongKeysAreCut => Key(&bytes[..bytes.len().min(256)]),
-            Fault::NulEndsAKey => Key(bytes.split(|&byte| byte == 0).next().unwrap_or_default()),
+            StoreFault::LongKeysAreCut => Key(&bytes[..bytes.len().min(256)]),
+            StoreFault::NulEndsAKey => Key(bytes.split(|&byte| byte == 0).next().unwrap_or_default()),
             _ => counter.key,
         };
         Counter { key, ..counter }
@@ -104,10 +104,10 @@ impl Faulty {
     fn misread(&self, take: &mut Take<'_>) {
         match self.fault {
             // What does not fit is refused and forgotten.
-            Fault::PayAsksFirst if !take.cost.is_peek() => take.payment = Payment::Ahead,
-            Fault::CheckTakesOne if take.cost.is_peek() => take.cost = Cost::ONE,
-            Fault::PayIsNeverDenied => take.payment = Payment::Consumed,
-            Fault::DebtIsCut => take.cost = take.cost.min(Cost(take.counter.quota.burst())),
+            StoreFault::PayAsksFirst if !take.cost.is_peek() => take.payment = Payment::Ahead,
+            StoreFault::CheckTakesOne if take.cost.is_peek() => take.cost = Cost::ONE,
+            StoreFault::PayIsNeverDenied => take.payment = Payment::Consumed,
+            StoreFault::DebtIsCut => take.cost = take.cost.min(Cost(take.counter.quota.burst())),
             _ => {}
         }
     }
@@ -121,16 +121,16 @@ impl Faulty {
             tollgate_store::block_on(model.take(batch, charge, now, &mut verdicts));
         };
         match self.fault {
-            Fault::PeekCharges => {
+            StoreFault::PeekCharges => {
                 batch.iter_mut().for_each(|take| take.cost = take.cost.max(Cost::ONE));
                 run(&batch, charge);
             }
-            Fault::BatchIsReversed => {
+            StoreFault::BatchIsReversed => {
                 batch.reverse();
                 run(&batch, charge);
                 verdicts.reverse();
             }
-            Fault::FirstQuotaCountsAll => {
+            StoreFault::FirstQuotaCountsAll => {
                 for index in 1..batch.len() {
                     let of_key = |take: &&Take<'_>| take.counter.key == batch[index].counter.key;
                     if let Some(quota) = batch[..index].iter().find(of_key).map(|take| take.counter.quota) {
@@ -139,14 +139,14 @@ impl Faulty {
                 }
                 run(&batch, charge);
             }
-            Fault::TogetherIsEach => run(&batch, Charge::Each),
-            Fault::TogetherKeepsTheFirst => {
+            StoreFault::TogetherIsEach => run(&batch, Charge::Each),
+            StoreFault::TogetherKeepsTheFirst => {
                 run(&batch, charge);
                 if charge == Charge::Together && verdicts.iter().flatten().any(|it| !it.is_admitted()) {
                     let _ = self.one(&model, batch[0], Charge::Each, now);
                 }
             }
-            Fault::TogetherStopsAtADenial => {
+            StoreFault::TogetherStopsAtADenial => {
                 run(&batch, charge);
                 let denied = verdicts.iter().position(|it| it.as_ref().is_ok_and(|it| !it.is_admitted()));
                 if let (Charge::Together, Some(index)) = (charge, denied) {
@@ -154,7 +154,7 @@ impl Faulty {
                     verdicts[index..].iter_mut().for_each(|it| *it = Ok(answer));
                 }
             }
-            Fault::DeniedIsCharged => {
+            StoreFault::DeniedIsCharged => {
                 run(&batch, charge);
                 for (take, verdict) in batch.iter().zip(&verdicts) {
                     let decision = verdict.as_ref().expect("the model has no errors");
@@ -164,7 +164,7 @@ impl Faulty {
                     }
                 }
             }
-            Fault::RepeatedKeysAreBlind => {
+            StoreFault::RepeatedKeysAreBlind => {
                 let alone: Vec<_> = batch
                     .iter()
                     .map(|take| self.one(&model, Take { cost: Cost::PEEK, ..*take }, Charge::Each, now))
@@ -178,7 +178,7 @@ impl Faulty {
                     }
                 }
             }
-            Fault::PayDeniesWhatDoesNotFit => {
+            StoreFault::PayDeniesWhatDoesNotFit => {
                 run(&batch, charge);
                 for (take, verdict) in batch.iter().zip(&mut verdicts) {
                     let decision = verdict.as_ref().expect("the model has no errors");
@@ -223,7 +223,7 @@ impl Store for Faulty {
         let now = self.time(now);
         // Right for a single caller: only the checks with many callers are to find it.
         let is_checked = |key: Key<'_>| matches!(key.0, b"hot" | b"narrow" | b"wide");
-        if self.is(Fault::PayIsNotAtomic)
+        if self.is(StoreFault::PayIsNotAtomic)
             && let [take] = batch
             && take.counter.key == Key(b"worked")
             && !take.cost.is_peek()
@@ -240,8 +240,8 @@ impl Store for Faulty {
             return verdicts.push(written);
         }
         let races = match self.fault {
-            Fault::ReadThenWrite => charge == Charge::Each,
-            Fault::TogetherIsNotAtomic => charge == Charge::Together,
+            StoreFault::ReadThenWrite => charge == Charge::Each,
+            StoreFault::TogetherIsNotAtomic => charge == Charge::Together,
             _ => false,
         };
         let mut got = if races && is_checked(batch[0].counter.key) {
@@ -250,9 +250,9 @@ impl Store for Faulty {
             self.take_now(batch, charge, now)
         };
         match self.fault {
-            Fault::VerdictsAreCleared => verdicts.clear(),
-            Fault::OneAnswerIsMissing if got.len() > 1 => drop(got.pop()),
-            Fault::GivesBackAboveFull => {
+            StoreFault::VerdictsAreCleared => verdicts.clear(),
+            StoreFault::OneAnswerIsMissing if got.len() > 1 => drop(got.pop()),
+            StoreFault::GivesBackAboveFull => {
                 let mut memory = self.memory.lock();
                 for verdict in &mut got {
                     if memory.1 > 0 && verdict.as_ref().is_ok_and(|it| !it.is_admitted()) {
@@ -277,7 +277,7 @@ impl Store for Faulty {
         let counter = self.counter(counter);
         let now = self.time(now);
         let model = self.model.lock();
-        if self.is(Fault::GivesBackNothing) {
+        if self.is(StoreFault::GivesBackNothing) {
             return tollgate_store::block_on(model.give_back(counter, Cost(0), now));
         }
         let decision = tollgate_store::block_on(model.give_back(counter, cost, now))?;
@@ -290,7 +290,7 @@ impl Store for Faulty {
     async fn reserve(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
         let now = self.time(now);
         let batch = self.batch(batch);
-        let is_atomic = !(self.is(Fault::ReserveIsNotAtomic) && batch[0].counter.key == Key(b"wide"));
+        let is_atomic = !(self.is(StoreFault::ReserveIsNotAtomic) && batch[0].counter.key == Key(b"wide"));
         if !is_atomic {
             // Permits denied late are given back, but others lacked them meanwhile.
             let mut seen = Verdicts::new();
@@ -304,15 +304,15 @@ impl Store for Faulty {
             return;
         }
         let max_wait = match self.fault {
-            Fault::ReserveWaitsForNothing => Duration::ZERO,
-            Fault::ReserveWaitsForever => Duration::MAX,
+            StoreFault::ReserveWaitsForNothing => Duration::ZERO,
+            StoreFault::ReserveWaitsForever => Duration::MAX,
             _ => max_wait,
         };
         let model = self.model.lock();
         let begin = verdicts.len();
         tollgate_store::block_on(model.reserve(&batch, max_wait, now, verdicts));
         let is_denied = verdicts[begin..].iter().flatten().any(|it| !it.is_admitted());
-        if self.is(Fault::ReserveKeepsTheFirst) && is_denied {
+        if self.is(StoreFault::ReserveKeepsTheFirst) && is_denied {
             let _ = self.one(&model, batch[0], Charge::Each, now);
         }
     }
@@ -321,7 +321,7 @@ impl Store for Faulty {
         let counter = self.counter(counter);
         let now = self.time(now);
         let model = self.model.lock();
-        if self.is(Fault::ChargeAsksFirst) {
+        if self.is(StoreFault::ChargeAsksFirst) {
             return Ok(self.one(&model, counter.take(cost), Charge::Each, now));
         }
         tollgate_store::block_on(model.charge(counter, cost, now))
@@ -331,11 +331,11 @@ impl Store for Faulty {
         let counter = self.counter(counter);
         let now = self.time(now);
         let mut model = self.model.lock();
-        if self.is(Fault::ResetDoesNothing) {
+        if self.is(StoreFault::ResetDoesNothing) {
             return Ok(tollgate_store::block_on(model.inspect(counter, now))?.is_tracked);
         }
         let answer = tollgate_store::block_on(model.reset(counter, now));
-        if self.is(Fault::ResetForgetsAll) {
+        if self.is(StoreFault::ResetForgetsAll) {
             *model = ModelStore::default();
         }
         answer
@@ -346,10 +346,10 @@ impl Store for Faulty {
         let now = self.time(now);
         let model = self.model.lock();
         let mut inspection = tollgate_store::block_on(model.inspect(counter, now))?;
-        if self.is(Fault::InspectIsATake) {
+        if self.is(StoreFault::InspectIsATake) {
             let _ = self.one(&model, counter.take(Cost::ONE), Charge::Each, now);
         }
-        inspection.is_tracked |= self.is(Fault::EverythingIsTracked);
+        inspection.is_tracked |= self.is(StoreFault::EverythingIsTracked);
         Ok(inspection)
     }
 
@@ -365,9 +365,9 @@ impl Store for Faulty {
         let is_checked = key.key == Key(b"busy");
         let mut model = self.model.lock();
         let slots = match self.fault {
-            Fault::SlotsNeverLapse => with(slots.limit(), Quota::LONGEST_PERIOD),
-            Fault::OneSlotTooMany if is_checked => with(slots.limit() + 1, slots.ttl()),
-            Fault::AcquireIsNotAtomic if is_checked => {
+            StoreFault::SlotsNeverLapse => with(slots.limit(), Quota::LONGEST_PERIOD),
+            StoreFault::OneSlotTooMany if is_checked => with(slots.limit() + 1, slots.ttl()),
+            StoreFault::AcquireIsNotAtomic if is_checked => {
                 // Asks whether a slot is free, and takes one in a second step that another caller may come
                 // before.
                 let free = tollgate_store::block_on(model.acquire(key, slots, holder, now))?;
@@ -383,7 +383,7 @@ impl Store for Faulty {
             _ => *slots,
         };
         let mut holder = holder;
-        if self.is(Fault::RenewalTakesAnother) {
+        if self.is(StoreFault::RenewalTakesAnother) {
             let mut memory = self.memory.lock();
             memory.1 += 1;
             holder.0 ^= u128::from(memory.1) << 64;
@@ -399,7 +399,7 @@ impl Store for Faulty {
         now: Timestamp,
     ) -> Result<Released, StoreError> {
         let model = self.model.lock();
-        let oldest = if self.is(Fault::ReleaseFreesTheOldest) { 0..6 } else { 0..0 };
+        let oldest = if self.is(StoreFault::ReleaseFreesTheOldest) { 0..6 } else { 0..0 };
         for other in oldest.map(Holder) {
             let released = tollgate_store::block_on(model.release(key, slots, other, now))?;
             if released.was_held {

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tollgate_testkit::redis::{Fault, Options, Proxy, Redis};
+use tollgate_testkit::redis::{NetworkFault, Options, Proxy, Redis};
 
 use crate::arrivals::{Calls, Load, Random, ask, assert_bound, permits, what};
 use crate::fleet::{DEADLINE, Fleet, What};
@@ -117,7 +117,7 @@ async fn assert_central(most: u32, unit: u32, seed: u64) {
     let url = format!("redis://{}", proxy.address());
     let fleet = Fleet::start(1, &bucket(rate, burst), &url, &[]);
     fleet.wait_for_store("up").await;
-    tokio::task::block_in_place(|| proxy.set(Fault::Latency(Duration::from_millis(1))));
+    tokio::task::block_in_place(|| proxy.set(NetworkFault::Latency(Duration::from_millis(1))));
     let load = Load::of(KEYS).at(0, (1_500.0, 4), 6.0, seed, |random| random.up_to(most));
     let calls = load.run(&fleet.grpc()).await;
 

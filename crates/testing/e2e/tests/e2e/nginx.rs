@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use tollgate_testkit::redis::{Options, Redis, Reply};
+use tollgate_testkit::redis::{Options, Redis, RedisReply};
 
 use crate::fleet::{Fleet, store_state, until};
 use crate::http::{self, Answer};
@@ -284,8 +284,8 @@ async fn a_request_goes_through_nginx_and_a_node_to_its_counter_in_redis_and_is_
     // The count and the time of the last request are one number in Redis, which expires when the bucket is
     // full.
     let key = "tollgate:{edge|remote_address=127.0.0.1|token_bucket}";
-    assert_eq!(store.command(&["EXISTS", key]), Reply::Int(1));
-    assert!(matches!(store.command(&["PTTL", key]), Reply::Int(1..)), "{key} does not expire");
+    assert_eq!(store.command(&["EXISTS", key]), RedisReply::Int(1));
+    assert!(matches!(store.command(&["PTTL", key]), RedisReply::Int(1..)), "{key} does not expire");
 
     // Queued: all of twelve reach the application, one every 100 ms from both nodes together.
     let began = tokio::time::Instant::now();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::task::{JoinSet, block_in_place};
-use tollgate_testkit::redis::{Cluster, Fault, Options, Proxy, Redis};
+use tollgate_testkit::redis::{Cluster, NetworkFault, Options, Proxy, Redis};
 
 use crate::fleet::{Fleet, until};
 use crate::http;
@@ -46,16 +46,16 @@ async fn an_answer_that_is_lost_is_never_asked_for_again() {
     let fleet = Fleet::start(1, RULES, &format!("redis://{}", proxy.address()), &[]);
     let node = &fleet.nodes[0];
     fleet.wait_for_store("up").await;
-    let late = |ms| Fault::Latency(Duration::from_millis(ms));
+    let late = |ms| NetworkFault::Latency(Duration::from_millis(ms));
     // (fault, its requests are decided without the store, they may still have been counted)
     for (row, (fault, degrades, counts)) in [
         (late(50), false, false),
         (late(1000), true, true),
-        (Fault::Stall, true, true),
-        (Fault::DropReplies, true, true),
-        (Fault::CutReplies, true, true),
-        (Fault::DropRequests, true, false),
-        (Fault::Refuse, false, false), // of new connections; the open one goes on
+        (NetworkFault::Stall, true, true),
+        (NetworkFault::DropReplies, true, true),
+        (NetworkFault::CutReplies, true, true),
+        (NetworkFault::DropRequests, true, false),
+        (NetworkFault::Refuse, false, false), // of new connections; the open one goes on
     ]
     .into_iter()
     .enumerate()
@@ -76,7 +76,7 @@ async fn an_answer_that_is_lost_is_never_asked_for_again() {
             lost += i64::from(!answer["degraded"].is_null());
             admitted += i64::from(answer["outcome"] == "admit");
         }
-        block_in_place(|| proxy.set(Fault::None));
+        block_in_place(|| proxy.set(NetworkFault::None));
         assert_eq!(lost > 0, degrades, "{fault:?}: {lost} without the store");
         let used = used(node, "count", &client, LIMIT).await;
         let most = if counts { admitted + lost } else { admitted };

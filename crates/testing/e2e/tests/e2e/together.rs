@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::task::block_in_place;
-use tollgate_testkit::redis::{Cluster, Memcached, Options, Reply};
+use tollgate_testkit::redis::{Cluster, Memcached, Options, RedisReply};
 
 use crate::drain::frame;
 use crate::fleet::{Fleet, until};
@@ -151,7 +151,7 @@ async fn keys_apart(cluster: &Cluster, node: &Tollgate, key: &str) -> (String, [
         http::post(node.http, "/v1/check", &body).await.expect("an answer");
         let find = |node: usize, name: &str| {
             let keys = cluster.nodes[node].command(&["KEYS", &format!("*{key}={value}*{name}*")]);
-            keys.array().first().map(Reply::text)
+            keys.array().first().map(RedisReply::text)
         };
         if let (Some(wide), Some(slow)) = (find(0, "wide"), find(2, "slowest")) {
             return (value, [wide, slow]);
@@ -162,7 +162,7 @@ async fn keys_apart(cluster: &Cluster, node: &Tollgate, key: &str) -> (String, [
 
 fn charged(cluster: &Cluster, node: usize, key: &str) -> u64 {
     match cluster.nodes[node].command(&["GET", key]) {
-        Reply::Nil => 0,
+        RedisReply::Nil => 0,
         other => u64::try_from(other.int()).expect("a count"),
     }
 }

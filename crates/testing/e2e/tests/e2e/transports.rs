@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tollgate_core::{Clock, ManualClock, Outcome, RetryAfter, Timestamp};
 use tollgate_envoy_rls::{Limits, RateLimitService, ReplyOptions};
-use tollgate_http_api::{HttpApi, HttpSettings, Node, NodeState};
+use tollgate_http_api::{HttpApi, HttpSettings, NodeState, NodeStatus};
 use tollgate_http_kit::{HttpSurface, SurfaceSettings};
 use tollgate_limiter::{Answer, Descriptor, Entry, Limiter, LimiterSettings, Request, Scratch};
 use tollgate_net::{AcceptLimits, ConnectionStats, Surface, accept};
@@ -137,7 +137,7 @@ fn limiter<S: Store>(store: S) -> Arc<Limiter<S>> {
 
 struct Up;
 
-impl Node for Up {
+impl NodeStatus for Up {
     fn state(&self) -> NodeState {
         NodeState { is_ready: true, ..NodeState::default() }
     }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use tollgate_fleet_hub::{Action, Event as HubEvent, Hub, HubSettings, Liveness, MissingApps, Prepared};
 use tollgate_fleet_proto::published::{AppDocuments, Document, Published};
 
-use super::content::{self, Kind};
+use super::content::{self, RulesEffect};
 use super::laws::Lineage;
 use super::rolling::Rollouts;
-use super::world::{Event, World};
+use super::world::{SimEvent, World};
 
 const APPS: [&str; 4] = ["a", "b", "c", "d"];
 
@@ -31,7 +31,7 @@ impl World {
                 Action::Close(session, _) => {
                     if let Some(stream) = self.streams.remove(&session) {
                         let at = stream.down + self.delay();
-                        self.at(at, Event::NodeClosed(stream.node, stream.link));
+                        self.at(at, SimEvent::NodeClosed(stream.node, stream.link));
                     }
                 }
                 Action::Store { session, node, incarnation, report } => {
@@ -45,7 +45,7 @@ impl World {
                         stream.up = stream.up.max(at);
                         stream.up
                     });
-                    let stored = Event::Stored(self.generation, session, sequence, process, count);
+                    let stored = SimEvent::Stored(self.generation, session, sequence, process, count);
                     self.at(at, stored);
                 }
                 // Sometimes the hub is killed before the database has it.
@@ -78,9 +78,9 @@ impl World {
             self.epoch += 1;
         }
         let wait = self.random.u64(500..10_000);
-        self.after(wait, Event::StartControl);
+        self.after(wait, SimEvent::StartControl);
         let wait = wait + self.random.u64(5_000..40_000);
-        self.after(wait, Event::KillControl);
+        self.after(wait, SimEvent::KillControl);
     }
 
     pub(super) fn start_control(&mut self) {
@@ -115,7 +115,7 @@ impl World {
         version
     }
 
-    pub(super) fn change(&mut self, app: &str, kind: Kind, domain: &str) {
+    pub(super) fn change(&mut self, app: &str, kind: RulesEffect, domain: &str) {
         let newest = |it: &AppDocuments| it.candidate.as_ref().map_or(it.version, |it| it.version);
         let known = self.published.apps.iter().find(|it| it.app == app).map_or(0, newest);
         let version = self.next_version(known);
@@ -141,12 +141,12 @@ impl World {
                     self.published.apps.retain(|it| it.app != app);
                 }
                 2..=5 if !self.rollouts.kept.contains_key(app) => {
-                    let kind = Kind::any(&mut self.random);
+                    let kind = RulesEffect::any(&mut self.random);
                     self.begin_rollout(app, kind, app);
                 }
-                1 => self.change(app, Kind::Good, "shared"),
+                1 => self.change(app, RulesEffect::Good, "shared"),
                 _ => {
-                    let kind = Kind::any(&mut self.random);
+                    let kind = RulesEffect::any(&mut self.random);
                     self.change(app, kind, app);
                 }
             }
@@ -159,7 +159,7 @@ impl World {
             self.copied_lineage = self.lineage.clone();
         }
         let wait = self.random.u64(300..6_000);
-        self.after(wait, Event::Publish);
+        self.after(wait, SimEvent::Publish);
     }
 
     /// From now on nothing fails. A few last publications follow, and some apps stay bad.
@@ -167,14 +167,14 @@ impl World {
         self.is_calm = true;
         for _ in 0..3 {
             for app in APPS {
-                let kind = Kind::any(&mut self.random);
+                let kind = RulesEffect::any(&mut self.random);
                 self.change(app, kind, app);
             }
             self.publish();
         }
         for app in APPS {
             if self.random.bool() {
-                let kind = Kind::any(&mut self.random);
+                let kind = RulesEffect::any(&mut self.random);
                 self.begin_rollout(app, kind, app);
             }
         }

@@ -6,7 +6,7 @@ use tollgate_fleet_hub::Past;
 use tollgate_fleet_proto::published::AppDocuments;
 use tollgate_fleet_proto::{app_digest, text_digest};
 
-use super::content::{self, InForce, Kind};
+use super::content::{self, InForce, RulesEffect};
 
 /// Versions that a node has had in force, and has acknowledged.
 #[derive(Debug, Default)]
@@ -34,7 +34,7 @@ impl Versions {
     /// Laws C1 and C2.
     pub(crate) fn in_force(&mut self, rules: &[InForce]) -> Result<(), String> {
         for InForce { app, version, kind, .. } in rules {
-            if matches!(kind, Kind::Bad | Kind::Panics) {
+            if matches!(kind, RulesEffect::Bad | RulesEffect::Panics) {
                 return Err(format!("C1: version {version} of {app} is in force, and the parser rejects it"));
             }
             let process = self.process.entry(app.clone()).or_default();

@@ -4,7 +4,7 @@ use tollgate_fleet_agent::{Event as AgentEvent, LinkId};
 use tollgate_fleet_hub::{Event as HubEvent, Outgoing, SessionId};
 use tollgate_fleet_proto::{Ack, FromNode, Nack};
 
-use super::world::{Event, Stream, World};
+use super::world::{SimEvent, Stream, World};
 
 impl World {
     pub(super) fn dialed(&mut self, place: usize, link: LinkId) -> Result<(), String> {
@@ -28,7 +28,7 @@ impl World {
         if let Some(session) = found.map(|(session, _)| *session) {
             self.streams.remove(&session);
             let at = self.now + self.delay();
-            self.at(at, Event::HubClosed(session));
+            self.at(at, SimEvent::HubClosed(session));
         }
     }
 
@@ -47,7 +47,7 @@ impl World {
         stream.up = stream.up.max(self.now + delay);
         let session = *session;
         let at = stream.up;
-        self.at(at, Event::ToHub(session, Box::new(says)));
+        self.at(at, SimEvent::ToHub(session, Box::new(says)));
     }
 
     pub(super) fn send_down(&mut self, session: SessionId, outgoing: Outgoing) {
@@ -61,7 +61,7 @@ impl World {
             let node = stream.node;
             let link = stream.link;
             let at = stream.down;
-            self.at(at, Event::ToNode(node, link, Box::new(says)));
+            self.at(at, SimEvent::ToNode(node, link, Box::new(says)));
         }
     }
 
@@ -70,17 +70,17 @@ impl World {
         let Some(stream) = self.streams.remove(&session) else { return };
         self.report.breaks += 1;
         if self.random.bool() {
-            let lost = |event: &Event| match event {
-                Event::ToHub(of, _) => *of == session,
-                Event::ToNode(place, link, _) => (*place, *link) == (stream.node, stream.link),
+            let lost = |event: &SimEvent| match event {
+                SimEvent::ToHub(of, _) => *of == session,
+                SimEvent::ToNode(place, link, _) => (*place, *link) == (stream.node, stream.link),
                 _ => false,
             };
             self.events.retain(|_, event| !lost(event));
         }
         let hub = stream.up + self.delay();
         let node = stream.down + self.delay();
-        self.at(hub, Event::HubClosed(session));
-        self.at(node, Event::NodeClosed(stream.node, stream.link));
+        self.at(hub, SimEvent::HubClosed(session));
+        self.at(node, SimEvent::NodeClosed(stream.node, stream.link));
     }
 
     pub(super) fn break_something(&mut self) {
@@ -90,7 +90,7 @@ impl World {
                 self.break_stream(session);
             }
             let wait = self.random.u64(500..8_000);
-            self.after(wait, Event::Break);
+            self.after(wait, SimEvent::Break);
         }
     }
 }

@@ -24,7 +24,7 @@ pub(crate) struct Disk {
 
 /// A node: its disk, and its process while that lives.
 #[derive(Debug)]
-pub(crate) struct Node {
+pub(crate) struct SimNode {
     pub(crate) place: usize,
     pub(crate) disk: Disk,
     /// `None` while the process is dead.
@@ -40,7 +40,7 @@ pub(crate) struct Node {
     pub(crate) wakes_at: Option<Timestamp>,
 }
 
-impl Node {
+impl SimNode {
     pub(crate) fn new(place: usize, random: &mut fastrand::Rng) -> Self {
         Self {
             place,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tollgate_control::rollout::{Machine, Plan, Progress};
 
-use super::content::Kind;
+use super::content::RulesEffect;
 
 /// A mistake of what surrounds the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,20 +17,20 @@ pub enum RolloutMistake {
 
 /// A rollout in the database.
 #[derive(Clone, Debug)]
-pub(super) struct Kept {
+pub(super) struct StoredRollout {
     pub(super) plan: Plan,
     pub(super) progress: Progress,
     pub(super) etag: u64,
     pub(super) from: u64,
     pub(super) to: u64,
     /// Kind of the previous version's rules, and its domain.
-    pub(super) before: (Kind, String),
+    pub(super) before: (RulesEffect, String),
 }
 
 /// State of the database besides the published rules.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rollouts {
-    pub(super) kept: BTreeMap<String, Kept>,
+    pub(super) kept: BTreeMap<String, StoredRollout>,
     pub(super) last: u64,
 }
 

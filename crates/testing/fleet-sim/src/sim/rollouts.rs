@@ -8,16 +8,16 @@ use tollgate_fleet_hub::{Hub, Liveness};
 use tollgate_fleet_proto::published::{AppDocuments, Candidate, Document};
 use tollgate_fleet_proto::reach::Reach;
 
-use super::content::{self, Kind};
-use super::rolling::{Driver, Kept, RolloutMistake};
-use super::world::{Event as WorldEvent, World};
+use super::content::{self, RulesEffect};
+use super::rolling::{Driver, RolloutMistake, StoredRollout};
+use super::world::{SimEvent as WorldEvent, World};
 
 const PLANS: [&str; 5] =
     ["1 node\nall", "50 %\nall", "zone in (a)\nall", "50 %\nzone in (a)\nall", "1 node\n2 nodes\nall"];
 
 impl World {
     /// Begins a rollout of a new version of `app`, which is published already.
-    pub(super) fn begin_rollout(&mut self, app: &str, kind: Kind, domain: &str) {
+    pub(super) fn begin_rollout(&mut self, app: &str, kind: RulesEffect, domain: &str) {
         let Some(at) = self.published.apps.iter().position(|it| it.app == app) else { return };
         let stable = self.published.apps[at].clone();
         let version = self.next_version(stable.version);
@@ -33,7 +33,7 @@ impl World {
         let text = stable.documents[0].yaml();
         let before = (content::read(text).kind, text.rsplit(' ').next().unwrap_or_default().to_owned());
         let etag = self.rollouts.last * 1_000;
-        let kept = Kept { plan, progress, etag, from: stable.version, to: version, before };
+        let kept = StoredRollout { plan, progress, etag, from: stable.version, to: version, before };
         self.rollouts.kept.insert(app.to_owned(), kept);
         self.published.apps[at].candidate = Some(Box::new(candidate));
         self.report.rollouts += 1;
@@ -140,7 +140,7 @@ impl World {
         Ok(())
     }
 
-    fn reaches_nobody(&self, app: &str, kept: &Kept) -> bool {
+    fn reaches_nobody(&self, app: &str, kept: &StoredRollout) -> bool {
         let Some(hub) = &self.hub else { return false };
         let is_reached = |node: SeenNode| {
             let labels = node.labels.iter().map(|(key, value)| (&**key, &**value));

@@ -12,9 +12,9 @@ use tollgate_fleet_proto::published::Published;
 use tollgate_fleet_proto::{FromControl, FromNode};
 use tollgate_mistakes::Mistakes;
 
-use super::content::{self, Kind};
+use super::content::{self, RulesEffect};
 use super::laws::{History, Lineage};
-use super::node::Node;
+use super::node::SimNode;
 use super::rolling::{Driver, RolloutMistake, Rollouts};
 
 /// Length of the part in which anything may fail, and of the part in which nothing does.
@@ -94,7 +94,7 @@ pub fn simulate(seed: u64, mistake: Option<Mistake>) -> Result<Report, Finding> 
 }
 
 #[derive(Debug)]
-pub(super) enum Event {
+pub(super) enum SimEvent {
     ToHub(SessionId, Box<FromNode>),
     ToNode(usize, LinkId, Box<FromControl>),
     Dialed(usize, LinkId),
@@ -132,9 +132,9 @@ pub(super) struct World {
     pub(super) end: Timestamp,
     pub(super) is_calm: bool,
     pub(super) queue: BinaryHeap<Reverse<(Timestamp, u64)>>,
-    pub(super) events: BTreeMap<u64, Event>,
+    pub(super) events: BTreeMap<u64, SimEvent>,
     pub(super) last_event: u64,
-    pub(super) nodes: Vec<Node>,
+    pub(super) nodes: Vec<SimNode>,
     pub(super) hub: Option<Hub>,
     /// Number of the hub's process.
     pub(super) generation: u64,
@@ -169,7 +169,7 @@ impl World {
         let count = random.usize(1..4);
         let now = Timestamp::from_unix_seconds(1_000_000);
         let mut world = Self {
-            nodes: (0..count).map(|place| Node::new(place, &mut random)).collect(),
+            nodes: (0..count).map(|place| SimNode::new(place, &mut random)).collect(),
             random,
             made,
             now,
@@ -199,24 +199,24 @@ impl World {
             trace: DefaultHasher::new(),
             report: Report::default(),
         };
-        world.after(0, Event::StartControl);
+        world.after(0, SimEvent::StartControl);
         for place in 0..count {
-            world.after(0, Event::StartNode(place));
+            world.after(0, SimEvent::StartNode(place));
         }
-        for event in [Event::HubTick, Event::Publish, Event::Traffic, Event::Break] {
+        for event in [SimEvent::HubTick, SimEvent::Publish, SimEvent::Traffic, SimEvent::Break] {
             world.after(1_000, event);
         }
-        world.after(7_000, Event::KillNode);
-        world.after(20_000, Event::KillControl);
-        world.after(u64::try_from(CHAOS.as_millis()).unwrap_or(0), Event::Calm);
+        world.after(7_000, SimEvent::KillNode);
+        world.after(20_000, SimEvent::KillControl);
+        world.after(u64::try_from(CHAOS.as_millis()).unwrap_or(0), SimEvent::Calm);
         world
     }
 
-    pub(super) fn after(&mut self, ms: u64, event: Event) {
+    pub(super) fn after(&mut self, ms: u64, event: SimEvent) {
         self.at(self.now + Duration::from_millis(ms), event);
     }
 
-    pub(super) fn at(&mut self, at: Timestamp, event: Event) {
+    pub(super) fn at(&mut self, at: Timestamp, event: SimEvent) {
         self.last_event += 1;
         self.queue.push(Reverse((at.max(self.now), self.last_event)));
         self.events.insert(self.last_event, event);
@@ -242,60 +242,60 @@ impl World {
         Ok(self.report)
     }
 
-    fn on(&mut self, event: Event) -> Result<(), String> {
+    fn on(&mut self, event: SimEvent) -> Result<(), String> {
         match event {
-            Event::ToHub(session, says) => self.hub(HubEvent::Said(session, *says)),
-            Event::ToNode(place, link, says) => {
+            SimEvent::ToHub(session, says) => self.hub(HubEvent::Said(session, *says)),
+            SimEvent::ToNode(place, link, says) => {
                 return self.node(place, AgentEvent::Received(link, *says));
             }
-            Event::Dialed(place, link) => return self.dialed(place, link),
-            Event::HubClosed(session) => self.hub(HubEvent::Closed(session)),
-            Event::NodeClosed(place, link) => return self.node(place, AgentEvent::Disconnected(link)),
+            SimEvent::Dialed(place, link) => return self.dialed(place, link),
+            SimEvent::HubClosed(session) => self.hub(HubEvent::Closed(session)),
+            SimEvent::NodeClosed(place, link) => return self.node(place, AgentEvent::Disconnected(link)),
             // Results for a process that has died meanwhile are lost.
-            Event::Validated(place, process, ticket, validated) => {
+            SimEvent::Validated(place, process, ticket, validated) => {
                 self.report.rejected += validated.faults.len() as u64;
                 if self.nodes[place].disk.incarnation == process {
                     return self.node(place, AgentEvent::Validated(ticket, *validated));
                 }
             }
-            Event::Applied(place, process, ticket) => {
+            SimEvent::Applied(place, process, ticket) => {
                 if self.nodes[place].disk.incarnation == process {
                     return self.node(place, AgentEvent::Applied(ticket, Ok(())));
                 }
             }
             // A report is lost with the hub that was storing it; the node repeats it.
-            Event::Stored(generation, session, sequence, process, count) => {
+            SimEvent::Stored(generation, session, sequence, process, count) => {
                 if self.hub.is_some() && generation == self.generation {
                     self.history.store(process, sequence, count);
                     self.hub(HubEvent::Stored(session, sequence));
                 }
             }
-            Event::Wake(place) => {
+            SimEvent::Wake(place) => {
                 self.nodes[place].wakes_at = None;
                 if self.nodes[place].wake_at().is_some_and(|at| at <= self.now) {
                     return self.node(place, AgentEvent::Tick);
                 }
                 return self.carry_out(place, Vec::new());
             }
-            Event::HubTick => {
+            SimEvent::HubTick => {
                 self.hub(HubEvent::Tick);
-                self.after(1_000, Event::HubTick);
+                self.after(1_000, SimEvent::HubTick);
                 return self.roll();
             }
-            Event::Publish => self.publish_something(),
-            Event::Traffic => {
+            SimEvent::Publish => self.publish_something(),
+            SimEvent::Traffic => {
                 if (self.now.as_nanos() / 700_000_000).is_multiple_of(4) {
                     self.check_lagging()?;
                 }
                 self.traffic();
             }
-            Event::Break => self.break_something(),
-            Event::KillNode => self.kill_something(),
-            Event::StartNode(place) => return self.start(place),
-            Event::KillControl => self.kill_control(),
-            Event::StartControl => self.start_control(),
-            Event::Calm => self.calm(),
-            Event::OldDriver(driver) => return self.old_driver(*driver),
+            SimEvent::Break => self.break_something(),
+            SimEvent::KillNode => self.kill_something(),
+            SimEvent::StartNode(place) => return self.start(place),
+            SimEvent::KillControl => self.kill_control(),
+            SimEvent::StartControl => self.start_control(),
+            SimEvent::Calm => self.calm(),
+            SimEvent::OldDriver(driver) => return self.old_driver(*driver),
         }
         Ok(())
     }
@@ -332,14 +332,14 @@ impl World {
             match action {
                 Do::Connect(link) => {
                     let at = self.now + self.delay();
-                    self.at(at, Event::Dialed(place, link));
+                    self.at(at, SimEvent::Dialed(place, link));
                 }
                 Do::Disconnect(link) => self.hang_up(place, link),
                 Do::Send(link, says) => self.send_up(place, link, says),
                 Do::Validate(ticket, job) => {
                     let validated = Box::new(job.run(&content::parse));
                     let at = self.now + self.delay();
-                    self.at(at, Event::Validated(place, process, ticket, validated));
+                    self.at(at, SimEvent::Validated(place, process, ticket, validated));
                 }
                 Do::Mark(marker) => self.nodes[place].disk.marker = Some(marker),
                 Do::Apply(ticket, parsed, _) => {
@@ -349,12 +349,12 @@ impl World {
                     node.versions.in_force(&rules)?;
                     node.in_force = rules;
                     // The marker stays on the disk, as after a real crash.
-                    if node.in_force.iter().any(|rules| rules.kind == Kind::Poison) {
+                    if node.in_force.iter().any(|rules| rules.kind == RulesEffect::Poison) {
                         self.kill(place);
                         return Ok(());
                     }
                     let at = self.now + self.delay();
-                    self.at(at, Event::Applied(place, process, ticket));
+                    self.at(at, SimEvent::Applied(place, process, ticket));
                 }
                 Do::Save(state) => {
                     self.nodes[place].disk.rules = Some(state.to_bytes());
@@ -372,7 +372,7 @@ impl World {
             && self.nodes[place].wakes_at != Some(at)
         {
             self.nodes[place].wakes_at = Some(at);
-            self.at(at, Event::Wake(place));
+            self.at(at, SimEvent::Wake(place));
         }
         Ok(())
     }
@@ -385,10 +385,10 @@ impl World {
         for session in sessions {
             self.streams.remove(&session);
             let at = self.now + self.delay();
-            self.at(at, Event::HubClosed(session));
+            self.at(at, SimEvent::HubClosed(session));
         }
         let wait = self.random.u64(200..3_000);
-        self.after(wait, Event::StartNode(place));
+        self.after(wait, SimEvent::StartNode(place));
     }
 
     fn kill_something(&mut self) {
@@ -398,7 +398,7 @@ impl World {
                 self.kill(place);
             }
             let wait = self.random.u64(2_000..20_000);
-            self.after(wait, Event::KillNode);
+            self.after(wait, SimEvent::KillNode);
         }
     }
 
@@ -425,7 +425,7 @@ impl World {
                 *self.history.counted.entry(process).or_default() += count;
             }
         }
-        self.after(700, Event::Traffic);
+        self.after(700, SimEvent::Traffic);
     }
 
     fn check_end(&self) -> Result<(), String> {
@@ -466,7 +466,7 @@ impl World {
                 let in_force = node.in_force.iter().find(|it| it.app == app.app).map(|it| it.version);
                 let shown = shown.apps.iter().find(|it| *it.app == *app.app).ok_or("an app is unknown")?;
                 let is_right = match read.kind {
-                    Kind::Good => in_force == Some(app.version) && shown.fault.is_none(),
+                    RulesEffect::Good => in_force == Some(app.version) && shown.fault.is_none(),
                     _ => in_force != Some(app.version) && shown.fault.is_some(),
                 };
                 // Rules of another database are version 0.
@@ -485,31 +485,31 @@ impl World {
     }
 }
 
-fn event_name(event: &Event) -> &'static str {
+fn event_name(event: &SimEvent) -> &'static str {
     match event {
-        Event::ToHub(_, says) => match **says {
+        SimEvent::ToHub(_, says) => match **says {
             FromNode::Hello(_) => "hello",
             FromNode::Ack(_) => "ack",
             FromNode::Nack(_) => "nack",
             _ => "report",
         },
-        Event::ToNode(_, _, says) => match **says {
+        SimEvent::ToNode(_, _, says) => match **says {
             FromControl::Welcome(_) => "welcome",
             FromControl::Seen(_) => "seen",
             _ => "rules",
         },
-        Event::Dialed(..) => "dialed",
-        Event::HubClosed(_) | Event::NodeClosed(..) => "closed",
-        Event::Validated(..) => "validated",
-        Event::Applied(..) => "applied",
-        Event::Stored(..) => "stored",
-        Event::Wake(_) | Event::HubTick => "time",
-        Event::Publish => "publish",
-        Event::Traffic => "traffic",
-        Event::Break => "break",
-        Event::KillNode | Event::StartNode(_) => "node",
-        Event::KillControl | Event::StartControl => "control",
-        Event::Calm => "calm",
-        Event::OldDriver(_) => "old driver",
+        SimEvent::Dialed(..) => "dialed",
+        SimEvent::HubClosed(_) | SimEvent::NodeClosed(..) => "closed",
+        SimEvent::Validated(..) => "validated",
+        SimEvent::Applied(..) => "applied",
+        SimEvent::Stored(..) => "stored",
+        SimEvent::Wake(_) | SimEvent::HubTick => "time",
+        SimEvent::Publish => "publish",
+        SimEvent::Traffic => "traffic",
+        SimEvent::Break => "break",
+        SimEvent::KillNode | SimEvent::StartNode(_) => "node",
+        SimEvent::KillControl | SimEvent::StartControl => "control",
+        SimEvent::Calm => "calm",
+        SimEvent::OldDriver(_) => "old driver",
     }
 }

@@ -10,7 +10,7 @@ use tollgate_core::Clock as _;
 use tollgate_fleet_agent::{Parser, rule_files_parser};
 use tollgate_fleet_hub::{CommandError, TokenDigests, Tokens};
 use tollgate_fleet_proto::published::{AppDocuments, Document, Published};
-use tollgate_fleet_sim::real::{Control, Node, NodeOptions, PATIENCE, ReportsInMemory};
+use tollgate_fleet_sim::real::{Control, NodeOptions, PATIENCE, RealNode, ReportsInMemory};
 use tollgate_rule_files::{Options, RuleFile};
 use tollgate_testkit::certificates::Authority;
 use tollgate_tls::{TlsClient, TlsClientFiles};
@@ -39,12 +39,12 @@ fn start_control() -> Control {
 }
 
 /// A node with its state folder.
-fn start_node(folder: &tempfile::TempDir, name: &str, control: &Control) -> Node {
-    Node::start(&folder.path().join(name), name, NodeOptions::at(control.address))
+fn start_node(folder: &tempfile::TempDir, name: &str, control: &Control) -> RealNode {
+    RealNode::start(&folder.path().join(name), name, NodeOptions::at(control.address))
 }
 
 /// Three of them.
-fn nodes(folder: &tempfile::TempDir, control: &Control) -> Vec<Node> {
+fn nodes(folder: &tempfile::TempDir, control: &Control) -> Vec<RealNode> {
     ["a", "b", "c"].map(|name| start_node(folder, name, control)).into()
 }
 
@@ -121,7 +121,7 @@ fn nodes_go_on_without_the_control_plane_and_their_reports_count_once() {
         node.wait("the control plane is away", |status| !status.connected && status.away_since.is_some());
     }
     drop(nodes.remove(2));
-    let c = Node::start(&folder.path().join("c"), "c", NodeOptions::at(address));
+    let c = RealNode::start(&folder.path().join("c"), "c", NodeOptions::at(address));
     nodes.push(c);
     nodes[2].wait("the saved rules are in force", |status| status.started);
     for node in &nodes {
@@ -162,7 +162,7 @@ fn a_token_is_needed_and_a_wrong_one_is_rejected() {
     let start = |name: &str, token_file| {
         let mut options = NodeOptions::at(control.address);
         options.endpoint.token_file = token_file;
-        Node::start(&folder.path().join(name), name, options)
+        RealNode::start(&folder.path().join(name), name, options)
     };
     for (name, token) in [("none", None), ("wrong", Some(file("wrong")))] {
         let mut node = start(name, token);
@@ -266,7 +266,7 @@ fn the_stream_is_encrypted_and_the_server_must_be_trusted() {
         let mut options = NodeOptions::at(encrypted);
         options.endpoint.uri = format!("https://localhost:{}", encrypted.port()).parse().unwrap();
         options.endpoint.tls = Some(Arc::new(TlsClient::load(files).unwrap()));
-        Node::start(&folder.path().join(name), name, options)
+        RealNode::start(&folder.path().join(name), name, options)
     };
     let mut other = start("other", stranger.pem());
     other.wait("not trusted", |status| status.error.is_some());
@@ -281,7 +281,7 @@ fn a_domain_of_the_nodes_own_files_is_not_taken_over_until_the_files_give_it_up(
     let control = start_control();
     let local = |domain: &str| RuleFile { name: "own.yaml".into(), text: rules(domain, "0").into_yaml() };
     let options = NodeOptions { local: vec![local("shop")], ..NodeOptions::at(control.address) };
-    let node = Node::start(&folder.path().join("a"), "a", options);
+    let node = RealNode::start(&folder.path().join("a"), "a", options);
     publish(&control, &[app("hotel", 1, rules("hotel", "5")), app("shop", 1, rules("shop", "5"))]);
     control.wait("hotel is in force, shop is not", |nodes| {
         nodes.iter().any(|node| node.apps[0].acked == Some(1) && node.apps[1].fault.is_some())
@@ -309,7 +309,7 @@ fn rules_that_crash_the_parser_hold_up_no_other_app() {
         parser(files)
     });
     let options = NodeOptions { parser, ..NodeOptions::at(control.address) };
-    let _node = Node::start(&folder.path().join("a"), "a", options);
+    let _node = RealNode::start(&folder.path().join("a"), "a", options);
     publish(&control, &[app("hotel", 1, rules("poison", "5")), app("shop", 1, rules("shop", "5"))]);
     control.wait("shop is in force, hotel is not", |nodes| {
         nodes.iter().any(|node| node.apps[1].acked == Some(1) && node.apps[0].fault.is_some())

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 /// Outcome of a test; of several tests with one name, the worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Outcome {
+pub enum TestOutcome {
     /// Passed and was not skipped.
     Passed,
     /// Passed, and printed `SKIPPED`.
@@ -16,11 +16,11 @@ pub enum Outcome {
 
 /// Outcomes by the name of the test, without its modules.
 #[derive(Debug, Default)]
-pub struct Ran(BTreeMap<String, Outcome>);
+pub struct Ran(BTreeMap<String, TestOutcome>);
 
 impl Ran {
     /// Outcome of the tests with this name; `None` if none ran.
-    pub fn outcome(&self, name: &str) -> Option<Outcome> {
+    pub fn outcome(&self, name: &str) -> Option<TestOutcome> {
         self.0.get(name).copied()
     }
 
@@ -43,45 +43,45 @@ impl Ran {
             if line.contains("SKIPPED ")
                 && let Some(test) = test
             {
-                self.add(test, Outcome::Skipped);
+                self.add(test, TestOutcome::Skipped);
             }
         }
     }
 
-    fn add(&mut self, name: &str, outcome: Outcome) {
+    fn add(&mut self, name: &str, outcome: TestOutcome) {
         let known = self.0.entry(name.to_owned()).or_insert(outcome);
         *known = outcome.max(*known);
     }
 }
 
 /// `    PASS [   0.010s] (1/2) crate::tests module::name`; not `    SLOW [> 60.000s] …`, which still runs.
-fn of_nextest(line: &str) -> Option<(&str, Outcome)> {
+fn of_nextest(line: &str) -> Option<(&str, TestOutcome)> {
     let rest = line.strip_prefix(' ')?.trim_start();
     let (status, rest) = rest.split_once(" [")?;
     let (seconds, test) = rest.split_once("s]")?;
     seconds.trim().parse::<f64>().ok()?;
     let outcome = match status {
-        "PASS" | "LEAK" => Outcome::Passed,
-        _ => Outcome::Failed, // FAIL, TIMEOUT, ABORT, SIGSEGV …
+        "PASS" | "LEAK" => TestOutcome::Passed,
+        _ => TestOutcome::Failed, // FAIL, TIMEOUT, ABORT, SIGSEGV …
     };
     let is_status = !status.is_empty() && status.chars().all(|c| c.is_ascii_uppercase());
     is_status.then_some((last_part(test), outcome))
 }
 
 /// `test module::name ... ok`
-fn of_cargo(line: &str) -> Option<(&str, Outcome)> {
+fn of_cargo(line: &str) -> Option<(&str, TestOutcome)> {
     let (name, result) = line.strip_prefix("test ")?.split_once(" ... ")?;
     let name = name.split(' ').next()?; // `name - should panic`
     match result {
-        "ok" => Some((last_part(name), Outcome::Passed)),
-        "FAILED" => Some((last_part(name), Outcome::Failed)),
+        "ok" => Some((last_part(name), TestOutcome::Passed)),
+        "FAILED" => Some((last_part(name), TestOutcome::Failed)),
         _ => None, // ignored
     }
 }
 
 /// `PASS [1.0s] B2-zh the texts`
-fn of_browser(line: &str) -> Option<(&str, Outcome)> {
-    let (outcome, rest) = [("PASS [", Outcome::Passed), ("FAIL [", Outcome::Failed)]
+fn of_browser(line: &str) -> Option<(&str, TestOutcome)> {
+    let (outcome, rest) = [("PASS [", TestOutcome::Passed), ("FAIL [", TestOutcome::Failed)]
         .into_iter()
         .find_map(|(begin, outcome)| Some((outcome, line.strip_prefix(begin)?)))?;
     Some((rest.split_once("s] ")?.1.split(' ').next()?, outcome))
@@ -93,7 +93,7 @@ fn last_part(test: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::Outcome::{Failed, Passed, Skipped};
+    use super::TestOutcome::{Failed, Passed, Skipped};
     use super::*;
 
     #[test]

@@ -11,7 +11,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// An answer of Redis.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reply {
+pub enum RedisReply {
     /// A status such as `OK`.
     Status(String),
     /// An error with its code in front, such as `WRONGTYPE …`.
@@ -21,12 +21,12 @@ pub enum Reply {
     /// A bulk string: any bytes.
     Bulk(Vec<u8>),
     /// An array of replies.
-    Array(Vec<Reply>),
+    Array(Vec<RedisReply>),
     /// A null reply: there is no value.
     Nil,
 }
 
-impl Reply {
+impl RedisReply {
     /// The text of the answer.
     ///
     /// # Panics
@@ -34,11 +34,11 @@ impl Reply {
     #[must_use]
     pub fn text(&self) -> String {
         match self {
-            Reply::Status(text) => text.clone(),
-            Reply::Bulk(bytes) => String::from_utf8_lossy(bytes).into_owned(),
-            Reply::Int(number) => number.to_string(),
-            Reply::Nil => String::new(),
-            Reply::Error(_) | Reply::Array(_) => panic!("no text: {self:?}"),
+            RedisReply::Status(text) => text.clone(),
+            RedisReply::Bulk(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+            RedisReply::Int(number) => number.to_string(),
+            RedisReply::Nil => String::new(),
+            RedisReply::Error(_) | RedisReply::Array(_) => panic!("no text: {self:?}"),
         }
     }
 
@@ -49,7 +49,7 @@ impl Reply {
     #[must_use]
     pub fn int(&self) -> i64 {
         match self {
-            Reply::Int(number) => *number,
+            RedisReply::Int(number) => *number,
             other => other.text().parse().unwrap_or_else(|_| panic!("no number: {self:?}")),
         }
     }
@@ -59,8 +59,8 @@ impl Reply {
     /// # Panics
     /// When it is no array.
     #[must_use]
-    pub fn array(&self) -> &[Reply] {
-        let Reply::Array(items) = self else { panic!("no array: {self:?}") };
+    pub fn array(&self) -> &[RedisReply] {
+        let RedisReply::Array(items) = self else { panic!("no array: {self:?}") };
         items
     }
 
@@ -68,25 +68,25 @@ impl Reply {
     #[must_use]
     pub fn error(&self) -> Option<&str> {
         match self {
-            Reply::Error(text) => Some(text),
+            RedisReply::Error(text) => Some(text),
             _ => None,
         }
     }
 }
 
-trait Stream: Read + Write + Send {}
-impl<T: Read + Write + Send> Stream for T {}
+trait ByteStream: Read + Write + Send {}
+impl<T: Read + Write + Send> ByteStream for T {}
 
 /// A connection to a Redis: commands go one at a time.
-pub struct Client(BufReader<Box<dyn Stream>>);
+pub struct RedisConnection(BufReader<Box<dyn ByteStream>>);
 
-impl std::fmt::Debug for Client {
+impl std::fmt::Debug for RedisConnection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Client")
     }
 }
 
-impl Client {
+impl RedisConnection {
     /// To a port, without TLS.
     ///
     /// # Errors
@@ -110,11 +110,11 @@ impl Client {
         Ok(Self(BufReader::new(Box::new(stream))))
     }
 
-    /// Sends a command and waits for its answer; an error of the server is a [`Reply::Error`].
+    /// Sends a command and waits for its answer; an error of the server is a [`RedisReply::Error`].
     ///
     /// # Errors
     /// When the connection ends or nothing comes for 10 s.
-    pub fn command<T: AsRef<[u8]>>(&mut self, words: &[T]) -> io::Result<Reply> {
+    pub fn command<T: AsRef<[u8]>>(&mut self, words: &[T]) -> io::Result<RedisReply> {
         let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
         for word in words {
             let word = word.as_ref();
@@ -126,7 +126,7 @@ impl Client {
         self.read()
     }
 
-    fn read(&mut self) -> io::Result<Reply> {
+    fn read(&mut self) -> io::Result<RedisReply> {
         let mut line = String::new();
         if self.0.read_line(&mut line)? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -137,17 +137,17 @@ impl Client {
         };
         let number = || rest.parse::<i64>().map_err(|_| io::Error::from(io::ErrorKind::InvalidData));
         Ok(match kind {
-            "+" => Reply::Status(rest.to_owned()),
-            "-" => Reply::Error(rest.to_owned()),
-            ":" => Reply::Int(number()?),
-            "$" | "*" if number()? < 0 => Reply::Nil,
+            "+" => RedisReply::Status(rest.to_owned()),
+            "-" => RedisReply::Error(rest.to_owned()),
+            ":" => RedisReply::Int(number()?),
+            "$" | "*" if number()? < 0 => RedisReply::Nil,
             "$" => {
                 let mut bytes = vec![0; number()? as usize + 2];
                 self.0.read_exact(&mut bytes)?;
                 bytes.truncate(bytes.len() - 2);
-                Reply::Bulk(bytes)
+                RedisReply::Bulk(bytes)
             }
-            "*" => Reply::Array((0..number()?).map(|_| self.read()).collect::<io::Result<_>>()?),
+            "*" => RedisReply::Array((0..number()?).map(|_| self.read()).collect::<io::Result<_>>()?),
             _ => return Err(io::ErrorKind::InvalidData.into()),
         })
     }

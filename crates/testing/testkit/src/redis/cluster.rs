@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use super::process::poll;
 use super::server::installed;
-use super::{Options, Redis, Reply};
+use super::{Options, Redis, RedisReply};
 
 /// The slots that each node has in the beginning.
 const SLOTS: [RangeInclusive<u16>; 3] = [0..=5460, 5461..=10922, 10923..=16383];
@@ -137,7 +137,7 @@ impl Cluster {
                 return false;
             };
             let own = id(node);
-            reply.array().iter().map(Reply::array).any(|range| {
+            reply.array().iter().map(RedisReply::array).any(|range| {
                 (range[0].int()..=range[1].int()).contains(&i64::from(slot))
                     && range[2].array()[2].text() == own
             })
@@ -178,7 +178,7 @@ impl Cluster {
         let port = self.nodes[to].address().port().to_string();
         loop {
             let keys = from.command(&["CLUSTER", "GETKEYSINSLOT", &number, "100"]);
-            let keys: Vec<_> = keys.array().iter().map(Reply::text).collect();
+            let keys: Vec<_> = keys.array().iter().map(RedisReply::text).collect();
             if keys.is_empty() {
                 break;
             }
@@ -231,5 +231,5 @@ fn config(node: &Redis, name: &str) -> String {
 
 fn ok(node: &Redis, words: &[&str]) {
     let reply = node.command(words);
-    assert_eq!(reply, Reply::Status("OK".to_owned()), "{words:?}");
+    assert_eq!(reply, RedisReply::Status("OK".to_owned()), "{words:?}");
 }

@@ -7,16 +7,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-/// A proxy on a port of 127.0.0.1, in threads of its own. Unlike [`Fault::Latency`](super::Fault::Latency) it
-/// delays each read by itself, so that any number of requests may be in flight.
+/// A proxy on a port of 127.0.0.1, in threads of its own. Unlike
+/// [`NetworkFault::Latency`](super::NetworkFault::Latency) it delays each read by itself, so that any number
+/// of requests may be in flight.
 #[derive(Debug)]
 pub struct Distance {
     port: SocketAddr,
-    way: Arc<Way>,
+    way: Arc<DelayState>,
 }
 
 #[derive(Debug, Default)]
-struct Way {
+struct DelayState {
     /// One way, in nanoseconds.
     takes: AtomicU64,
     /// Number of late answers in a thousand, and their delay.
@@ -38,7 +39,7 @@ impl Distance {
     pub fn before(to: SocketAddr, way: Duration) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("bound");
-        let shared = Arc::new(Way::default());
+        let shared = Arc::new(DelayState::default());
         shared.takes.store(nanos(way), Relaxed);
         let own = shared.clone();
         std::thread::spawn(move || {
@@ -94,7 +95,7 @@ fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn serve(client: TcpStream, to: SocketAddr, way: &Arc<Way>) -> Option<()> {
+fn serve(client: TcpStream, to: SocketAddr, way: &Arc<DelayState>) -> Option<()> {
     let store = TcpStream::connect(to).ok()?;
     client.set_nodelay(true).ok()?;
     store.set_nodelay(true).ok()?;
@@ -105,7 +106,7 @@ fn serve(client: TcpStream, to: SocketAddr, way: &Arc<Way>) -> Option<()> {
 
 /// Passes bytes on until either end closes: one thread reads and notes when they are due, another writes.
 #[expect(clippy::disallowed_methods, reason = "real time is what it spends")]
-fn pass(mut from: TcpStream, mut to: TcpStream, way: Arc<Way>, is_answer: bool) {
+fn pass(mut from: TcpStream, mut to: TcpStream, way: Arc<DelayState>, is_answer: bool) {
     let (chunks, due) = mpsc::channel::<(Instant, Vec<u8>)>();
     std::thread::spawn(move || {
         for (at, bytes) in due {

@@ -12,7 +12,7 @@ use super::process::{free_port, poll};
 
 /// Effect of a [`Proxy`] on the traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Fault {
+pub enum NetworkFault {
     /// Nothing: all passes at once.
     #[default]
     None,
@@ -38,22 +38,22 @@ pub enum Fault {
 /// A proxy on a port of 127.0.0.1, in threads of its own.
 #[derive(Debug)]
 pub struct Proxy {
-    shared: Arc<Shared>,
+    shared: Arc<ProxyCore>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct ProxyCore {
     port: u16,
     to: SocketAddr,
-    state: Mutex<State>,
+    state: Mutex<ProxyState>,
     changed: Condvar,
     accepted: AtomicU64,
     sent: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    fault: Fault,
+struct ProxyState {
+    fault: NetworkFault,
     ended: bool,
     listening: bool,
     open: Vec<TcpStream>,
@@ -72,10 +72,10 @@ impl Proxy {
                 Some((port, TcpListener::bind(("127.0.0.1", port)).ok()?))
             })
             .expect("a free port");
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ProxyCore {
             port,
             to,
-            state: Mutex::new(State { listening: true, ..State::default() }),
+            state: Mutex::new(ProxyState { listening: true, ..ProxyState::default() }),
             changed: Condvar::new(),
             accepted: AtomicU64::new(0),
             sent: AtomicU64::new(0),
@@ -94,9 +94,9 @@ impl Proxy {
     /// From now on it does this.
     ///
     /// # Panics
-    /// When it cannot listen again after [`Fault::Refuse`].
-    pub fn set(&self, fault: Fault) {
-        let listens = fault != Fault::Refuse;
+    /// When it cannot listen again after [`NetworkFault::Refuse`].
+    pub fn set(&self, fault: NetworkFault) {
+        let listens = fault != NetworkFault::Refuse;
         self.shared.change(|state| state.fault = fault);
         poll("the proxy to do as told", || {
             if self.shared.look(|state| state.listening == listens) {
@@ -139,18 +139,18 @@ impl Drop for Proxy {
     }
 }
 
-impl Shared {
-    fn look<T>(&self, what: impl FnOnce(&State) -> T) -> T {
+impl ProxyCore {
+    fn look<T>(&self, what: impl FnOnce(&ProxyState) -> T) -> T {
         what(&self.state.lock())
     }
 
-    fn change(&self, how: impl FnOnce(&mut State)) {
+    fn change(&self, how: impl FnOnce(&mut ProxyState)) {
         how(&mut self.state.lock());
         self.changed.notify_all();
     }
 
     /// Waits while `so` holds; returns the fault then, or `None` at the end.
-    fn wait_while(&self, so: impl Fn(Fault) -> bool) -> Option<Fault> {
+    fn wait_while(&self, so: impl Fn(NetworkFault) -> bool) -> Option<NetworkFault> {
         let mut state = self.state.lock();
         self.changed.wait_while(&mut state, |state| !state.ended && so(state.fault));
         (!state.ended).then_some(state.fault)
@@ -160,7 +160,7 @@ impl Shared {
         let mut listener = Some(first);
         loop {
             let Some(accepted) = listener.as_ref().map(TcpListener::accept) else {
-                if self.wait_while(|fault| fault == Fault::Refuse).is_none() {
+                if self.wait_while(|fault| fault == NetworkFault::Refuse).is_none() {
                     return;
                 }
                 listener = TcpListener::bind(("127.0.0.1", self.port)).ok();
@@ -171,7 +171,7 @@ impl Shared {
             if ended {
                 return;
             }
-            if fault == Fault::Refuse {
+            if fault == NetworkFault::Refuse {
                 listener = None;
                 self.change(|state| state.listening = false);
                 continue;
@@ -206,15 +206,15 @@ impl Shared {
             if request {
                 self.sent.fetch_add(n as u64, Ordering::Relaxed);
             }
-            match self.wait_while(|fault| fault == Fault::Stall) {
+            match self.wait_while(|fault| fault == NetworkFault::Stall) {
                 None => break,
-                Some(Fault::Swallow) => continue,
-                Some(Fault::DropRequests) if request => continue,
-                Some(Fault::DropReplies) if !request => continue,
-                Some(Fault::CutReplies) if !request => break,
-                Some(fault @ Fault::Latency(by)) if !request => {
+                Some(NetworkFault::Swallow) => continue,
+                Some(NetworkFault::DropRequests) if request => continue,
+                Some(NetworkFault::DropReplies) if !request => continue,
+                Some(NetworkFault::CutReplies) if !request => break,
+                Some(fault @ NetworkFault::Latency(by)) if !request => {
                     let mut state = self.state.lock();
-                    let same = |state: &mut State| !state.ended && state.fault == fault;
+                    let same = |state: &mut ProxyState| !state.ended && state.fault == fault;
                     self.changed.wait_while_for(&mut state, same, by);
                 }
                 Some(_) => {}

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use super::process::{Process, free_port, poll};
 use super::server::{installed, listen, own_client, own_socket, program};
-use super::{Options, Proxy, Redis, Reply};
+use super::{Options, Proxy, Redis, RedisReply};
 
 /// The name by which the Sentinels know the master.
 const NAME: &str = "tollgate";
@@ -121,7 +121,7 @@ impl Sentinel {
     #[must_use]
     pub fn master(&self) -> Option<usize> {
         let reply = self.watchers.first()?.ask(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME])?;
-        let Reply::Array(parts) = reply else { return None };
+        let RedisReply::Array(parts) = reply else { return None };
         let port = parts.get(1)?.int();
         self.known.iter().position(|it| i64::from(it.port()) == port)
     }
@@ -199,13 +199,13 @@ impl Watcher {
         ([127, 0, 0, 1], self.port).into()
     }
 
-    fn ask(&self, words: &[&str]) -> Option<Reply> {
+    fn ask(&self, words: &[&str]) -> Option<RedisReply> {
         own_client(&self.process.folder().join(SOCKET)).ok()?.command(words).ok()
     }
 
     fn about_master(&self, field: &str) -> Option<String> {
-        let Reply::Array(parts) = self.ask(&["SENTINEL", "MASTER", NAME])? else { return None };
+        let RedisReply::Array(parts) = self.ask(&["SENTINEL", "MASTER", NAME])? else { return None };
         let at = parts.iter().position(|it| it.text() == field)?;
-        parts.get(at + 1).map(Reply::text)
+        parts.get(at + 1).map(RedisReply::text)
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use rustix::process::Signal;
 
 use super::process::{Process, free_port, have, poll};
-use super::{Client, Options, Reply};
+use super::{Options, RedisConnection, RedisReply};
 use crate::certificates::Issued;
 
 /// The user by whom the test itself speaks to the server, over a unix socket, whatever passwords it asks of
@@ -99,7 +99,7 @@ impl Redis {
                 return Some(false);
             }
             let pong = self.ask(&["PING"]).ok()?;
-            (pong == Reply::Status("PONG".to_owned())).then_some(true)
+            (pong == RedisReply::Status("PONG".to_owned())).then_some(true)
         })
     }
 
@@ -161,7 +161,7 @@ impl Redis {
     ///
     /// # Errors
     /// When the server does not run.
-    pub fn client(&self) -> std::io::Result<Client> {
+    pub fn client(&self) -> std::io::Result<RedisConnection> {
         own_client(&self.socket())
     }
 
@@ -169,7 +169,7 @@ impl Redis {
     ///
     /// # Panics
     /// When the server does not answer.
-    pub fn command<T: AsRef<[u8]>>(&self, words: &[T]) -> Reply {
+    pub fn command<T: AsRef<[u8]>>(&self, words: &[T]) -> RedisReply {
         self.ask(words).expect("it answers")
     }
 
@@ -177,7 +177,7 @@ impl Redis {
     ///
     /// # Errors
     /// When there is no answer.
-    pub fn ask<T: AsRef<[u8]>>(&self, words: &[T]) -> std::io::Result<Reply> {
+    pub fn ask<T: AsRef<[u8]>>(&self, words: &[T]) -> std::io::Result<RedisReply> {
         self.client()?.command(words)
     }
 
@@ -265,8 +265,8 @@ pub(super) fn listen(options: &Options, port: u16, folder: &Path) -> (String, Op
 }
 
 /// A connection of the test itself, over a unix socket, which may do everything whatever is asked of others.
-pub(super) fn own_client(socket: &Path) -> std::io::Result<Client> {
-    let mut client = Client::unix(socket)?;
+pub(super) fn own_client(socket: &Path) -> std::io::Result<RedisConnection> {
+    let mut client = RedisConnection::unix(socket)?;
     client.command(&["AUTH", TESTKIT, "any"])?;
     Ok(client)
 }

@@ -7,7 +7,7 @@ use super::*;
 
 fn set_and_get(redis: &Redis) {
     assert_eq!(redis.command(&["SET", "key", "1"]).text(), "OK");
-    assert_eq!(redis.command(&["GET", "key"]), Reply::Bulk(b"1".to_vec()));
+    assert_eq!(redis.command(&["GET", "key"]), RedisReply::Bulk(b"1".to_vec()));
 }
 
 #[test]
@@ -20,10 +20,10 @@ fn a_killed_redis_forgets_and_one_that_appends_does_not() {
     for redis in [&mut forgets, &mut keeps] {
         set_and_get(redis);
         redis.kill();
-        assert!(Client::connect(redis.address()).is_err());
+        assert!(RedisConnection::connect(redis.address()).is_err());
         redis.start_again();
     }
-    assert_eq!(forgets.command(&["GET", "key"]), Reply::Nil);
+    assert_eq!(forgets.command(&["GET", "key"]), RedisReply::Nil);
     assert_eq!(keeps.command(&["GET", "key"]).text(), "1");
     keeps.restart_empty();
     assert_eq!(keeps.command(&["DBSIZE"]).int(), 0);
@@ -39,7 +39,7 @@ fn passwords_users_limits_and_certificates_are_asked_for() {
         .user("limited on >word ~tollgate:* +get")
         .memory("3mb", "allkeys-lru");
     let Some(redis) = Redis::start(&options) else { return };
-    let mut stranger = Client::connect(redis.address()).expect("it runs");
+    let mut stranger = RedisConnection::connect(redis.address()).expect("it runs");
     assert!(
         stranger
             .command(&["GET", "key"])
@@ -97,28 +97,31 @@ fn slots_move_between_the_nodes_of_a_cluster_and_its_replicas_take_over() {
 fn a_proxy_spoils_what_it_is_told_to_and_nothing_else() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     let proxy = Proxy::before(redis.address());
-    let connect = || Client::connect(proxy.address()).expect("it listens");
+    let connect = || RedisConnection::connect(proxy.address()).expect("it listens");
     let set = |value: &str| connect().command(&["SET", "key", value]);
     assert!(set("1").is_ok());
-    proxy.set(Fault::Latency(Duration::from_millis(30)));
+    proxy.set(NetworkFault::Latency(Duration::from_millis(30)));
     assert!(set("2").is_ok());
-    proxy.set(Fault::CutReplies);
+    proxy.set(NetworkFault::CutReplies);
     assert_eq!(set("3").expect_err("cut").kind(), ErrorKind::UnexpectedEof);
     assert_eq!(redis.command(&["GET", "key"]).text(), "3", "done, though nobody heard");
-    proxy.set(Fault::Refuse);
-    assert_eq!(Client::connect(proxy.address()).expect_err("refused").kind(), ErrorKind::ConnectionRefused);
-    proxy.set(Fault::None);
+    proxy.set(NetworkFault::Refuse);
+    assert_eq!(
+        RedisConnection::connect(proxy.address()).expect_err("refused").kind(),
+        ErrorKind::ConnectionRefused
+    );
+    proxy.set(NetworkFault::None);
     let mut client = connect();
     assert!(client.command(&["PING"]).is_ok());
     proxy.cut();
     assert!(client.command(&["PING"]).is_err());
 
-    proxy.set(Fault::Stall);
+    proxy.set(NetworkFault::Stall);
     let mut client = connect();
     let waiting = std::thread::spawn(move || client.command(&["PING"]));
     poll("the command to arrive", || (proxy.accepted() >= 5).then_some(()));
     assert!(!waiting.is_finished());
-    proxy.set(Fault::None);
+    proxy.set(NetworkFault::None);
     assert!(waiting.join().expect("no panic").is_ok());
 }
 

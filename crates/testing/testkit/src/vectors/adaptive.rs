@@ -7,7 +7,7 @@ use tollgate::adaptive::{
     AdaptiveLimit, Aimd, Average, Decrease, Gradient2, Sample, Vegas, log10_of, root_of,
 };
 
-use super::case::{Fields, Seen, Stop, Vector, lacks, skip};
+use super::case::{Fields, StepAnswer, Stop, Vector, lacks, skip};
 
 /// The algorithm under test.
 pub(super) enum Learner {
@@ -82,8 +82,8 @@ impl Learner {
         })
     }
 
-    pub(super) fn step(&mut self, step: &Fields, op: &str) -> Result<Seen, Stop> {
-        let value = |value: Value| Ok(Seen::from([("value", value)]));
+    pub(super) fn step(&mut self, step: &Fields, op: &str) -> Result<StepAnswer, Stop> {
+        let value = |value: Value| Ok(StepAnswer::from([("value", value)]));
         match self {
             // Each step is a limiter of its own.
             Self::Aimd(settings) if op == "sample_from" => {
@@ -92,7 +92,7 @@ impl Learner {
                     return skip(format!("rejected when made: {error}"));
                 }
                 limit.update(sample(step)?);
-                Ok(Seen::from([("limit", limit.limit().into())]))
+                Ok(StepAnswer::from([("limit", limit.limit().into())]))
             }
             Self::Aimd(limit) => learn(limit, step, op),
             Self::Limit(limit) => learn(limit.as_mut(), step, op),
@@ -115,12 +115,12 @@ fn average(params: &Fields) -> Result<Average, Stop> {
     Ok(Average::new(count("window")?, count("warmup")?))
 }
 
-fn learn(limit: &mut dyn AdaptiveLimit, step: &Fields, op: &str) -> Result<Seen, Stop> {
+fn learn(limit: &mut dyn AdaptiveLimit, step: &Fields, op: &str) -> Result<StepAnswer, Stop> {
     match op {
         "sample" => limit.update(sample(step)?),
         other => return skip(format!("`{other}` of a learning limit")),
     }
-    Ok(Seen::from([("limit", limit.limit().into())]))
+    Ok(StepAnswer::from([("limit", limit.limit().into())]))
 }
 
 fn sample(step: &Fields) -> Result<Sample, Stop> {

@@ -40,9 +40,9 @@ pub(super) enum Stop {
 
 /// The answer to a step, by the names of the file.
 #[derive(Debug, Default)]
-pub(super) struct Seen(BTreeMap<String, Value>);
+pub(super) struct StepAnswer(BTreeMap<String, Value>);
 
-impl Seen {
+impl StepAnswer {
     pub(super) fn new() -> Self {
         Self::default()
     }
@@ -56,14 +56,14 @@ impl Seen {
     }
 }
 
-impl<const N: usize> From<[(&str, Value); N]> for Seen {
+impl<const N: usize> From<[(&str, Value); N]> for StepAnswer {
     fn from(answers: [(&str, Value); N]) -> Self {
         Self(answers.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
     }
 }
 
 /// Null for answers that are missing.
-impl Index<&str> for Seen {
+impl Index<&str> for StepAnswer {
     type Output = Value;
 
     fn index(&self, name: &str) -> &Value {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tollgate::{Algorithm, Align, ManualClock, Period, Quota, RateLimiter};
 
-use super::case::{Fields, Seen, Stop, Vector, lacks, skip};
+use super::case::{Fields, StepAnswer, Stop, Vector, lacks, skip};
 use super::quotas::instant;
 use crate::table::MIDNIGHT;
 
@@ -42,7 +42,7 @@ impl Composed {
         Ok(Self::WindowAndBurst { clock, main, burst })
     }
 
-    pub(super) fn step(&mut self, step: &Fields, op: &str) -> Result<Seen, Stop> {
+    pub(super) fn step(&mut self, step: &Fields, op: &str) -> Result<StepAnswer, Stop> {
         match self {
             Self::WindowAndBurst { clock, main, burst } if op == "consume" => {
                 clock.set(instant(MIDNIGHT, step.number("t_ns")?)?);
@@ -52,7 +52,7 @@ impl Composed {
                     (Err(_), burst) if burst.check_n(n).is_ok() => "burst".into(),
                     (Err(_), _) => Value::Null,
                 };
-                Ok(Seen::from([("ok", (!from.is_null()).into()), ("from_", from)]))
+                Ok(StepAnswer::from([("ok", (!from.is_null()).into()), ("from_", from)]))
             }
             Self::Every if op == "every" => Self::every(step),
             _ => skip(format!("no such operation: {op}")),
@@ -60,7 +60,7 @@ impl Composed {
     }
 
     /// The rate of one permit per interval; null where there is no such quota.
-    fn every(step: &Fields) -> Result<Seen, Stop> {
+    fn every(step: &Fields) -> Result<StepAnswer, Stop> {
         let interval = step.get("interval_ns").ok_or_else(|| lacks("interval_ns"))?;
         let Some(interval_ns) = interval.as_i64() else {
             return skip("`interval_ns` is not a whole number");
@@ -70,6 +70,6 @@ impl Composed {
             let bounds = limiter.bounds();
             Some(bounds.limit as f64 * 1e9 / bounds.window?.as_nanos() as f64)
         });
-        Ok(Seen::from([("rate_per_s", rate.into())]))
+        Ok(StepAnswer::from([("rate_per_s", rate.into())]))
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use tollgate::{ConcurrencyLimiter, PartitionGuard, PartitionedLimiter};
 
-use super::case::{Fields, Seen, Stop, Vector, lacks, skip};
+use super::case::{Fields, StepAnswer, Stop, Vector, lacks, skip};
 
 /// Slots by class; the names are those of the vector.
 pub(super) struct Parts {
@@ -29,7 +29,7 @@ impl Parts {
         Ok(Self { slots, names: parts.keys().cloned().collect(), held: Vec::new() })
     }
 
-    pub(super) fn step(&mut self, step: &Fields, op: &str) -> Result<Seen, Stop> {
+    pub(super) fn step(&mut self, step: &Fields, op: &str) -> Result<StepAnswer, Stop> {
         match op {
             "partition_limits" => Ok(self.limits()),
             "set_total" => {
@@ -45,15 +45,15 @@ impl Parts {
                 let before = self.held.len();
                 self.held.extend((0..asked).map_while(|_| self.slots.try_enter(class).ok()));
                 let entered = (self.held.len() - before) as u64;
-                Ok(Seen::from([("ok_count", entered.into()), ("ok", (entered == asked).into())]))
+                Ok(StepAnswer::from([("ok_count", entered.into()), ("ok", (entered == asked).into())]))
             }
             other => skip(format!("`{other}` of slots")),
         }
     }
 
     /// Slots that each class has whatever the others do, by the names of the vector.
-    fn limits(&self) -> Seen {
-        let mut seen = Seen::new();
+    fn limits(&self) -> StepAnswer {
+        let mut seen = StepAnswer::new();
         for (class, name) in self.names.iter().enumerate() {
             seen.insert(name, self.slots.limit_of(class));
         }

@@ -10,7 +10,7 @@ use super::case::{Fields, Stop, Vector, lacks, skip};
 
 /// Settings of a bucket besides its rate.
 #[derive(Clone, Copy)]
-struct Bucket {
+struct BucketSettings {
     burst: Option<u64>,
     initial: Option<u64>,
     refill: Refill,
@@ -37,7 +37,7 @@ pub(super) fn of(vector: &Vector) -> Result<Vec<Quota>, Stop> {
         "gcra" | "gcra_keyed" => {
             let burst = params.number("burst")?;
             let initial = params.maybe_number("initial")?;
-            let of = Bucket { burst: Some(burst), initial, refill: Refill::Continuous };
+            let of = BucketSettings { burst: Some(burst), initial, refill: Refill::Continuous };
             one(bucket(1, params.number("period_per_token_ns")?, of))
         }
         "fixed_window_first_hit" => one(window(params, Algorithm::FixedWindow { align: Align::FirstHit })),
@@ -74,7 +74,7 @@ pub(super) fn of(vector: &Vector) -> Result<Vec<Quota>, Stop> {
                 params.is(name, only)?;
             }
             params.is("initial_default", 0)?; // what it would be if `initial` did not say otherwise
-            let of = Bucket {
+            let of = BucketSettings {
                 burst: params.maybe_number("max")?,
                 initial: params.maybe_number("initial")?,
                 refill: Refill::Interval,
@@ -110,7 +110,7 @@ fn bandwidth(bandwidth: &Value) -> Result<Quota, Stop> {
     };
     let burst = Some(fields.number("capacity")?);
     let initial = Some(fields.number("initial")?);
-    let of = Bucket { burst, initial, refill };
+    let of = BucketSettings { burst, initial, refill };
     let quota = bucket(fields.number("refill")?, fields.number("period_ns")?, of)?;
     fields.all_seen("a bandwidth")?;
     Ok(quota)
@@ -174,7 +174,7 @@ fn rate_and_burst(params: &Fields) -> Result<Quota, Stop> {
     if rate > 1e18 {
         return Ok(Quota::unlimited());
     }
-    let of = Bucket { burst, initial, refill: Refill::Continuous };
+    let of = BucketSettings { burst, initial, refill: Refill::Continuous };
     let (limit, period_ns) = ratio(rate)?;
     bucket(limit, period_ns, of)
 }
@@ -195,7 +195,7 @@ pub(super) fn ratio(rate: f64) -> Result<(u64, u64), Stop> {
 /// Slots that may stay unused up to `slack` are permits of a bucket that starts with one.
 fn slotted(params: &Fields) -> Result<Vec<Quota>, Stop> {
     let one = |rate: u64, per_ns: u64, slack: u64| {
-        let of = Bucket { burst: slack.checked_add(1), initial: Some(1), refill: Refill::Continuous };
+        let of = BucketSettings { burst: slack.checked_add(1), initial: Some(1), refill: Refill::Continuous };
         bucket(rate, per_ns, of)
     };
     if params.has("slow_rate") {
@@ -217,8 +217,8 @@ fn window(params: &Fields, algorithm: Algorithm) -> Result<Quota, Stop> {
     make(params.number("limit")?, params.number("window_ns")?, algorithm)
 }
 
-fn bucket(limit: u64, period_ns: u64, of: Bucket) -> Result<Quota, Stop> {
-    let Bucket { burst, initial, refill } = of;
+fn bucket(limit: u64, period_ns: u64, of: BucketSettings) -> Result<Quota, Stop> {
+    let BucketSettings { burst, initial, refill } = of;
     let algorithm = Algorithm::TokenBucket { burst, initial, overdraft: 0, refill };
     make(limit, period_ns, algorithm)
 }
@@ -248,7 +248,7 @@ pub(super) fn changed(old: &Quota, params: &Fields, step: &Fields) -> Result<Quo
         return skip("a change of what is no bucket");
     };
     let burst = step.maybe_number("burst")?.or(*burst);
-    let of = Bucket { burst, initial: None, refill: *refill };
+    let of = BucketSettings { burst, initial: None, refill: *refill };
     if step.has("rate_per_s") || step.has("rate") {
         let (limit, period_ns) = ratio(rate_of(step)?)?;
         return bucket(limit, period_ns, of);

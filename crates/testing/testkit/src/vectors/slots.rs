@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 use tollgate::{ConcurrencyGuard, ConcurrencyLimiter, EnterError};
 
-use super::case::{Fields, Seen, Stop, Vector, lacks, skip};
+use super::case::{Fields, StepAnswer, Stop, Vector, lacks, skip};
 
 type Waits = Pin<Box<dyn Future<Output = Result<ConcurrencyGuard, EnterError>>>>;
 
@@ -32,13 +32,13 @@ impl Slots {
         }))
     }
 
-    pub(super) fn step(&mut self, step: &Fields, op: &str) -> Result<Seen, Stop> {
+    pub(super) fn step(&mut self, step: &Fields, op: &str) -> Result<StepAnswer, Stop> {
         match op {
             "acquire_many" => {
                 let asked = step.calls("n")?;
                 let before = self.held.len();
                 self.held.extend((0..asked).map_while(|_| self.slots.try_enter().ok()));
-                Ok(Seen::from([("ok_count", (self.held.len() - before).into())]))
+                Ok(StepAnswer::from([("ok_count", (self.held.len() - before).into())]))
             }
             "queue_many" => {
                 let numbers = step.numbers("ids")?.ok_or_else(|| lacks("ids"))?;
@@ -54,14 +54,14 @@ impl Slots {
                         return skip("callers that find a slot at once");
                     }
                 }
-                Ok(Seen::new())
+                Ok(StepAnswer::new())
             }
             "release_all" => {
                 let mut order = Vec::new();
                 while self.held.pop().is_some() {
                     order.extend(self.served());
                 }
-                Ok(Seen::from([("admit_order", order.into())]))
+                Ok(StepAnswer::from([("admit_order", order.into())]))
             }
             other => skip(format!("`{other}` of slots")),
         }

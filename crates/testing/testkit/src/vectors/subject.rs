@@ -12,7 +12,7 @@ use tollgate::{
 };
 use tollgate_core::Quota;
 
-use super::case::{Fields, MOST_CALLS, PATIENCE, Seen, Stop, Vector, lacks, skip};
+use super::case::{Fields, MOST_CALLS, PATIENCE, StepAnswer, Stop, Vector, lacks, skip};
 use super::quotas::{self, instant};
 use crate::table::MIDNIGHT;
 
@@ -92,7 +92,7 @@ impl<'v> Subject<'v> {
     }
 
     /// Plays one step, and returns its answers.
-    pub(super) fn step(&mut self, step: &Fields, op: &str) -> Result<Seen, Stop> {
+    pub(super) fn step(&mut self, step: &Fields, op: &str) -> Result<StepAnswer, Stop> {
         let now = self.at(step.number("t_ns")?)?;
         self.clock.set(now);
         self.expected = step.get("expect").cloned().unwrap_or_default();
@@ -114,7 +114,7 @@ impl<'v> Subject<'v> {
             }
             "poll_ready" => {
                 let seen = self.aside(|subject| subject.take(&key, 1))?;
-                Ok(Seen::from([("ready", seen["ok"].clone())]))
+                Ok(StepAnswer::from([("ready", seen["ok"].clone())]))
             }
             "rate_limit" => self.rate_limit(&key, n()?),
             "allow_n" => self.allow(&key, n()?, n()?),
@@ -126,12 +126,12 @@ impl<'v> Subject<'v> {
             "allow_every" => self.allow_every(step, n()?, now),
             "available" | "remaining" => {
                 let level = self.level(&key)?;
-                Ok(Seen::from([("available", level.into()), ("remaining", level.into())]))
+                Ok(StepAnswer::from([("available", level.into()), ("remaining", level.into())]))
             }
             "inspect" => self.inspect(&key),
             "full_refill_time" => {
                 let reset = self.each(&key, |limiter| limiter.peek().reset_after().as_nanos() as u64)?;
-                Ok(Seen::from([("wait_ns", reset.into_iter().max().into())]))
+                Ok(StepAnswer::from([("wait_ns", reset.into_iter().max().into())]))
             }
             "consume_as_much" => self.consume_as_much(&key, step.maybe_number("n")?),
             "consume_ignoring_limits" => self.consume_ignoring_limits(&key, n()?),
@@ -139,13 +139,13 @@ impl<'v> Subject<'v> {
                 let n = n()?;
                 self.each(&key, |limiter| limiter.give_back(n))?;
                 let level = self.level(&key)?;
-                Ok(Seen::from([("available_after", level.into())]))
+                Ok(StepAnswer::from([("available_after", level.into())]))
             }
             "force_add_tokens" => skip("permits above the burst"),
             "acquire_begin" => {
                 let seen = self.reserve(step, n()?, now)?;
                 let is_pending = seen["ok"] == true && seen["wait_ns"] != 0;
-                Ok(Seen::from([("pending", is_pending.into())]))
+                Ok(StepAnswer::from([("pending", is_pending.into())]))
             }
             "acquire_total" => self.acquire_total(step, now),
             "acquire_begin_many" if self.params().has("timeout_ns") => self.acquire_many(step, n()?, now),
@@ -164,33 +164,33 @@ impl<'v> Subject<'v> {
         }
     }
 
-    fn allow_many(&mut self, key: &str, n: u64, calls: u64) -> Result<Seen, Stop> {
+    fn allow_many(&mut self, key: &str, n: u64, calls: u64) -> Result<StepAnswer, Stop> {
         let mut passed = 0_u64;
         for _ in 0..calls {
             passed += u64::from(self.take(key, n)?["ok"] == true);
         }
-        Ok(Seen::from([("ok_count", passed.into())]))
+        Ok(StepAnswer::from([("ok_count", passed.into())]))
     }
 
     /// Without a number, all that there is.
-    fn consume_as_much(&mut self, key: &str, most: Option<u64>) -> Result<Seen, Stop> {
+    fn consume_as_much(&mut self, key: &str, most: Option<u64>) -> Result<StepAnswer, Stop> {
         let most = most.unwrap_or(u64::MAX);
         let granted = match &self.limiters(key)?[..] {
             [only] => only.take_at_most(most),
             _ => return skip("as much as there is of several limiters at once"),
         };
-        Ok(Seen::from([("granted", granted.into())]))
+        Ok(StepAnswer::from([("granted", granted.into())]))
     }
 
-    fn consume_ignoring_limits(&mut self, key: &str, n: u64) -> Result<Seen, Stop> {
+    fn consume_ignoring_limits(&mut self, key: &str, n: u64) -> Result<StepAnswer, Stop> {
         self.each(key, |limiter| limiter.penalise(n))?;
         let waits = self.each(key, |limiter| wait_ns(limiter.peek().retry_after()).unwrap_or(0))?;
         let level = self.level(key)?;
         let violation = waits.into_iter().max();
-        Ok(Seen::from([("violation_ns", violation.into()), ("available_after", level.into())]))
+        Ok(StepAnswer::from([("violation_ns", violation.into()), ("available_after", level.into())]))
     }
 
-    fn cancel(&mut self, handle: &str, now: Timestamp) -> Result<Seen, Stop> {
+    fn cancel(&mut self, handle: &str, now: Timestamp) -> Result<StepAnswer, Stop> {
         let Some(reservations) = self.reserved.remove(handle) else {
             return skip(format!("a handle that names nothing: {handle:?}"));
         };
@@ -203,11 +203,11 @@ impl<'v> Subject<'v> {
                 reservation.commit(permits);
             }
         }
-        Ok(Seen::new())
+        Ok(StepAnswer::new())
     }
 
     /// All or nothing over every limiter.
-    fn take(&mut self, key: &str, n: u64) -> Result<Seen, Stop> {
+    fn take(&mut self, key: &str, n: u64) -> Result<StepAnswer, Stop> {
         let tokens_before =
             if self.expected.get("tokens_before").is_some() { Some(self.level(key)?) } else { None };
         let limiters = self.limiters(key)?.clone();
@@ -226,7 +226,7 @@ impl<'v> Subject<'v> {
         };
         let remaining = self.remaining(key)?;
         let wait = decisions.iter().map(Decision::retry_after).max();
-        let mut seen = Seen::from([
+        let mut seen = StepAnswer::from([
             ("ok", ok.into()),
             ("remaining", remaining.into()),
             ("wait_ns", wait.and_then(wait_ns).into()),
@@ -238,7 +238,7 @@ impl<'v> Subject<'v> {
         Ok(seen)
     }
 
-    fn test(&mut self, key: &str, n: u64) -> Result<Seen, Stop> {
+    fn test(&mut self, key: &str, n: u64) -> Result<StepAnswer, Stop> {
         let limit = self.quotas.iter().map(Quota::limit).fold(0, u64::saturating_add);
         let weighted = limit - self.remaining(key)?.min(limit);
         let mut seen = self.take(key, n)?;
@@ -246,10 +246,10 @@ impl<'v> Subject<'v> {
         Ok(seen)
     }
 
-    fn rate_limit(&mut self, key: &str, n: u64) -> Result<Seen, Stop> {
+    fn rate_limit(&mut self, key: &str, n: u64) -> Result<StepAnswer, Stop> {
         let decision = check(self.only(key)?, n);
         let retry = if decision.is_admitted() { None } else { wait_ns(decision.retry_after()) };
-        Ok(Seen::from([
+        Ok(StepAnswer::from([
             ("limited", (!decision.is_admitted()).into()),
             ("limit", self.params().get("burst").cloned().unwrap_or_default()),
             ("remaining", decision.remaining().into()),
@@ -258,7 +258,7 @@ impl<'v> Subject<'v> {
         ]))
     }
 
-    fn allow(&mut self, key: &str, n: u64, asked: u64) -> Result<Seen, Stop> {
+    fn allow(&mut self, key: &str, n: u64, asked: u64) -> Result<StepAnswer, Stop> {
         let mut seen = self.rate_limit(key, n)?;
         let allowed = if seen["limited"] == true { 0 } else { n };
         if allowed == 0 && asked > 0 && n == 0 {
@@ -270,7 +270,7 @@ impl<'v> Subject<'v> {
         Ok(seen)
     }
 
-    fn allow_every(&mut self, step: &Fields, n: u64, now: Timestamp) -> Result<Seen, Stop> {
+    fn allow_every(&mut self, step: &Fields, n: u64, now: Timestamp) -> Result<StepAnswer, Stop> {
         let every = Duration::from_nanos(step.number("every_ns")?);
         let until = self.at(step.number("until_ns")?)?;
         if until.since(now).as_nanos() / every.as_nanos().max(1) > u128::from(MOST_CALLS) || every.is_zero() {
@@ -289,13 +289,13 @@ impl<'v> Subject<'v> {
             Some(bound) if bound.as_f64().is_some_and(|bound| is_met(passed as f64, bound)) => bound.clone(),
             _ => passed.into(),
         };
-        Ok(Seen::from([
+        Ok(StepAnswer::from([
             ("ok_count_min", bound("ok_count_min", |passed, min| passed >= min)),
             ("ok_count_max", bound("ok_count_max", |passed, max| passed <= max)),
         ]))
     }
 
-    fn inspect(&mut self, key: &str) -> Result<Seen, Stop> {
+    fn inspect(&mut self, key: &str) -> Result<StepAnswer, Stop> {
         if self.expected.get("states").is_some() {
             return skip("the parts of a permit inside a state");
         }
@@ -311,10 +311,10 @@ impl<'v> Subject<'v> {
             }
             _ => zero_when_admitted(self.aside(|subject| subject.take(key, 1))?)["wait_ns"].clone(),
         };
-        Ok(Seen::from([("available", level.into()), ("wait_for_one_ns", wait_for_one)]))
+        Ok(StepAnswer::from([("available", level.into()), ("wait_for_one_ns", wait_for_one)]))
     }
 
-    fn change(&mut self, step: &Fields) -> Result<Seen, Stop> {
+    fn change(&mut self, step: &Fields) -> Result<StepAnswer, Stop> {
         let how = match step.text("inheritance")? {
             "" => Inherit::Taken,
             "ADDITIVE" => Inherit::Additive,
@@ -335,19 +335,19 @@ impl<'v> Subject<'v> {
                 .map_err(|it| Stop::Broken(it.to_string()))?;
         }
         self.quotas = vec![new];
-        Ok(Seen::new())
+        Ok(StepAnswer::new())
     }
 
-    fn evict_idle(&mut self) -> Result<Seen, Stop> {
+    fn evict_idle(&mut self) -> Result<StepAnswer, Stop> {
         let says_something = |limiter: &Limiter| !limiter.peek().reset_after().is_zero();
         let keys = self.keys.iter().filter(|(_, limiters)| limiters.iter().any(says_something));
         let mut left: Vec<_> = keys.map(|(key, _)| key.clone()).collect();
         left.sort();
-        Ok(Seen::from([("keys_left", left.into())]))
+        Ok(StepAnswer::from([("keys_left", left.into())]))
     }
 
     /// A decision over windows that hold `counts` already.
-    fn admit_with_counts(&mut self, step: &Fields, n: u64) -> Result<Seen, Stop> {
+    fn admit_with_counts(&mut self, step: &Fields, n: u64) -> Result<StepAnswer, Stop> {
         let counts = step.numbers("counts")?.ok_or_else(|| lacks("counts"))?;
         if counts.len() != self.quotas.len() {
             return skip("other than one count for each quota");
@@ -359,7 +359,7 @@ impl<'v> Subject<'v> {
         }
         let asked: Vec<_> = limiters.iter().map(|limiter| limiter.request(n)).collect();
         let failing = check_all(&asked).err().map(|denied| denied.index);
-        Ok(Seen::from([("ok", failing.is_none().into()), ("failing_rate_index", failing.into())]))
+        Ok(StepAnswer::from([("ok", failing.is_none().into()), ("failing_rate_index", failing.into())]))
     }
 
     /// Available permits; below zero, those that are owed.
@@ -477,7 +477,7 @@ fn wait_ns(retry_after: RetryAfter) -> Option<u64> {
 }
 
 /// The file says 0 for the wait of an admitted request, where it asks for waits.
-fn zero_when_admitted(mut seen: Seen) -> Seen {
+fn zero_when_admitted(mut seen: StepAnswer) -> StepAnswer {
     if seen["ok"] == true {
         seen.insert("wait_ns", 0);
     }

@@ -11,8 +11,8 @@ use crate::source::{Module, Modules};
 
 /// From each file to the files whose items it names.
 pub(crate) fn between(modules: &Modules) -> Graph {
-    let read: BTreeMap<&str, Read> =
-        modules.iter().map(|(path, module)| (path.as_str(), Read::new(path, module, modules))).collect();
+    let read: BTreeMap<&str, FileNames> =
+        modules.iter().map(|(path, module)| (path.as_str(), FileNames::new(path, module, modules))).collect();
     let mut graph = Graph::new();
     for (path, from) in &read {
         let targets = graph.entry(modules[*path].file.clone()).or_default();
@@ -30,7 +30,7 @@ pub(crate) fn between(modules: &Modules) -> Graph {
 type FullPath = Vec<String>;
 
 /// Names that one file uses, passes on and defines.
-struct Read {
+struct FileNames {
     /// Paths that its code needs.
     used: BTreeSet<FullPath>,
     /// Names that others may import through it, with the path each comes from; `*` for all names of a module.
@@ -39,7 +39,7 @@ struct Read {
     defined: BTreeSet<String>,
 }
 
-impl Read {
+impl FileNames {
     fn new(path: &str, module: &Module, modules: &Modules) -> Self {
         let tokens = &module.tokens;
         let mut used = BTreeSet::new();
@@ -204,7 +204,7 @@ fn defined(body: &[&str]) -> BTreeSet<String> {
 }
 
 /// The module that defines what the path names.
-fn home<'m>(path: &[String], read: &BTreeMap<&'m str, Read>, depth: usize) -> &'m str {
+fn home<'m>(path: &[String], read: &BTreeMap<&'m str, FileNames>, depth: usize) -> &'m str {
     // As much of the path as is modules.
     let known = (0..=path.len())
         .rev()

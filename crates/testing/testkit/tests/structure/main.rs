@@ -1,11 +1,13 @@
 //! The structure of the workspace is what its folders say: crates depend on the floors that their floor's
-//! README allows, and the files of a crate do not import each other in a circle. Errors say their cause once.
+//! README allows, the files of a crate do not import each other in a circle, few types share a name, and errors
+//! say their cause once.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "helpers of a test count as no test to clippy")]
 
 mod circles;
 mod errors;
 mod floors;
 mod imports;
+mod names;
 mod source;
 
 use std::path::{Path, PathBuf};
@@ -85,6 +87,20 @@ fn no_error_repeats_its_source_in_its_message() {
     // Fewer mean that the test has gone blind.
     assert!(messages > 300 && sources > 30, "only {messages} messages and {sources} sources were read");
     assert!(faults.is_empty(), "{} messages:\n{}", faults.len(), faults.join("\n"));
+}
+
+/// A name that many types share says too little. A search for it finds the others first.
+#[test]
+fn no_type_name_is_used_more_than_five_times() {
+    const MOST: usize = 5;
+    let names = names::of_types(&root(), &["crates", "benches"]);
+    assert!(names.len() > 2_000, "only {} names were found", names.len());
+    let found: Vec<String> = names
+        .iter()
+        .filter(|(_, places)| places.len() > MOST)
+        .map(|(name, places)| format!("{name} ({}):\n  {}", places.len(), places.join("\n  ")))
+        .collect();
+    assert!(found.is_empty(), "names of more than {MOST} types; rename some:\n{}", found.join("\n"));
 }
 
 /// Rights come from the login or token of a request. Pages and API that act as the program itself would have

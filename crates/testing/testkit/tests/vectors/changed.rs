@@ -3,7 +3,7 @@
 use std::panic::catch_unwind;
 
 use serde_json::{Map, Value, json};
-use tollgate_testkit::vectors::{File, Verdict, difference, run};
+use tollgate_testkit::vectors::{ExpectedVerdict, File, difference, run};
 
 /// Numbers from a seed.
 struct Dice(u64);
@@ -22,7 +22,7 @@ fn vectors() -> Vec<Value> {
 }
 
 fn passing() -> Vec<Value> {
-    let all: Vec<_> = vectors().into_iter().filter(|vector| run(vector) == Verdict::Passed).collect();
+    let all: Vec<_> = vectors().into_iter().filter(|vector| run(vector) == ExpectedVerdict::Passed).collect();
     assert!(all.len() >= 90, "{} vectors pass", all.len());
     all
 }
@@ -99,9 +99,9 @@ fn no_change_of_a_vector_makes_the_runner_panic_or_hang() {
         }
         let verdict = catch_unwind(|| run(&vector)).unwrap_or_else(|_| panic!("seed {seed}: {vector}"));
         match verdict {
-            Verdict::Passed | Verdict::Differs(_) => passed += 1,
-            Verdict::Failed(_) => failed += 1,
-            Verdict::Skipped(reason) => {
+            ExpectedVerdict::Passed | ExpectedVerdict::Differs(_) => passed += 1,
+            ExpectedVerdict::Failed(_) => failed += 1,
+            ExpectedVerdict::Skipped(reason) => {
                 assert!(!reason.is_empty(), "seed {seed}: {vector}");
                 skipped += 1;
             }
@@ -146,7 +146,10 @@ fn no_vector_passes_of_which_one_answer_is_another_one() {
             let verdict = run(&other);
             let id = vector["id"].as_str().expect("a name");
             assert!(difference(id, step, &name).is_none(), "{id} passes and differs");
-            assert!(matches!(verdict, Verdict::Failed(_)), "{verdict:?}: {name} of step {step}: {other}");
+            assert!(
+                matches!(verdict, ExpectedVerdict::Failed(_)),
+                "{verdict:?}: {name} of step {step}: {other}"
+            );
             changed += 1;
         }
     }
@@ -184,7 +187,7 @@ fn a_field_that_nobody_knows_is_named_by_the_reason_wherever_it_is() {
             fields.insert("tide".to_owned(), json!(1));
             let verdict = run(&other);
             assert!(
-                matches!(&verdict, Verdict::Skipped(reason) if reason.contains("`tide`")),
+                matches!(&verdict, ExpectedVerdict::Skipped(reason) if reason.contains("`tide`")),
                 "{verdict:?}: `tide` in {path:?} of {}",
                 vector["id"]
             );
@@ -197,13 +200,13 @@ fn a_vector_that_expects_nothing_does_not_pass() {
     for vector in passing() {
         let mut nothing = vector.clone();
         nothing["steps"] = json!([]);
-        assert!(matches!(run(&nothing), Verdict::Skipped(_)), "{nothing}");
+        assert!(matches!(run(&nothing), ExpectedVerdict::Skipped(_)), "{nothing}");
         for step in nothing["steps"].as_array_mut().into_iter().flatten() {
             step["expect"] = json!({});
         }
-        assert!(matches!(run(&nothing), Verdict::Skipped(_)), "{nothing}");
+        assert!(matches!(run(&nothing), ExpectedVerdict::Skipped(_)), "{nothing}");
         let mut without = vector.clone();
         without["steps"][0].as_object_mut().expect("a step").remove("expect");
-        assert!(matches!(run(&without), Verdict::Skipped(_)), "{without}");
+        assert!(matches!(run(&without), ExpectedVerdict::Skipped(_)), "{without}");
     }
 }

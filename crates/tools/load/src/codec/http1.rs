@@ -1,7 +1,7 @@
 //! Replies of HTTP/1.1 with a length.
 
 use super::connection::Broken;
-use super::in_order::Reply;
+use super::in_order::CompleteReply;
 use crate::tally::Verdict;
 
 /// Maximum size of a head.
@@ -9,7 +9,7 @@ const MAX_HEAD: usize = 65_536;
 
 /// 429 is a denial, and so is 200 with a decision whose outcome is `deny`; another 2xx is an admission, by no
 /// rule if the decision says so.
-pub(super) fn reply(input: &[u8]) -> Result<Option<Reply>, Broken> {
+pub(super) fn reply(input: &[u8]) -> Result<Option<CompleteReply>, Broken> {
     let Some(head_end) = find(input, b"\r\n\r\n") else {
         let is_endless = input.len() > MAX_HEAD;
         let is_other =
@@ -39,7 +39,7 @@ pub(super) fn reply(input: &[u8]) -> Result<Option<Reply>, Broken> {
         429 => Verdict::Denied,
         _ => Verdict::Error(describe(status, body)),
     };
-    Ok(Some(Reply { length: head_end + 4 + length, verdict, is_last }))
+    Ok(Some(CompleteReply { length: head_end + 4 + length, verdict, is_last }))
 }
 
 /// By the first outcome in a decision and the first rule, which are those of the whole. The rule is looked
@@ -121,7 +121,7 @@ mod tests {
             ("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n".to_owned(), Verdict::Admitted),
         ] {
             let bytes = [input.as_bytes(), b"HTTP"].concat();
-            let want = Reply { length: input.len(), verdict: want, is_last: input.contains("close") };
+            let want = CompleteReply { length: input.len(), verdict: want, is_last: input.contains("close") };
             assert_eq!(reply(&bytes), Ok(Some(want)), "{input}");
             for cut in 0..input.len() {
                 assert_eq!(reply(&input.as_bytes()[..cut]), Ok(None), "{input} cut at {cut}");

@@ -11,7 +11,7 @@ use tollgate_core::Timestamp;
 
 use super::connection::{Broken, Codec};
 use crate::Plan;
-use crate::request::Request;
+use crate::request::RequestTemplate;
 use crate::tally::{Sent, Tally, Verdict};
 
 const DATA: u8 = 0;
@@ -34,13 +34,13 @@ const MAX_WINDOW: u32 = (1 << 31) - 1;
 const LAST_STREAM: u32 = MAX_WINDOW - 2;
 
 pub(super) struct Http2 {
-    request: Arc<Request>,
+    request: Arc<RequestTemplate>,
     in_flight: usize,
     /// The header block of every request, field by field.
     fields: Fields,
     wire: Wire,
     /// The streams from number `first` on, by twos; those that are done are taken off the front.
-    streams: VecDeque<Stream>,
+    streams: VecDeque<StreamState>,
     first: u32,
     waiting: usize,
 }
@@ -73,7 +73,7 @@ enum Block {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Stream {
+enum StreamState {
     Waiting(Sent),
     /// Answered with this message, and not ended yet.
     Told(Sent, Told),
@@ -97,7 +97,7 @@ struct Fields {
 }
 
 impl Http2 {
-    pub(super) fn new(request: Arc<Request>, plan: &Plan) -> Self {
+    pub(super) fn new(request: Arc<RequestTemplate>, plan: &Plan) -> Self {
         let mut named = vec![
             (4, "", "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit".to_owned()),
             (1, "", plan.target.authority()),
@@ -110,7 +110,7 @@ impl Http2 {
         Self { request, in_flight: plan.in_flight, fields, wire: Wire::new(), streams, first: 1, waiting: 0 }
     }
 
-    fn stream(&mut self, id: u32) -> Option<&mut Stream> {
+    fn stream(&mut self, id: u32) -> Option<&mut StreamState> {
         let at = id.checked_sub(self.first)?;
         if at % 2 == 1 {
             return None;
@@ -121,13 +121,13 @@ impl Http2 {
     /// The end of stream `id`; `missing` is the reply if there was no message.
     fn end(&mut self, id: u32, now: Timestamp, tally: &mut Tally, missing: impl FnOnce() -> String) {
         let Some(stream) = self.stream(id) else { return };
-        let (sent, verdict) = match std::mem::replace(stream, Stream::Done) {
-            Stream::Done => return,
-            Stream::Waiting(sent) => (sent, Verdict::Error(missing())),
-            Stream::Told(sent, Told { code: 1, is_unmatched: false }) => (sent, Verdict::Admitted),
-            Stream::Told(sent, Told { code: 1, is_unmatched: true }) => (sent, Verdict::Unmatched),
-            Stream::Told(sent, Told { code: 2, .. }) => (sent, Verdict::Denied),
-            Stream::Told(sent, Told { code, .. }) => (
+        let (sent, verdict) = match std::mem::replace(stream, StreamState::Done) {
+            StreamState::Done => return,
+            StreamState::Waiting(sent) => (sent, Verdict::Error(missing())),
+            StreamState::Told(sent, Told { code: 1, is_unmatched: false }) => (sent, Verdict::Admitted),
+            StreamState::Told(sent, Told { code: 1, is_unmatched: true }) => (sent, Verdict::Unmatched),
+            StreamState::Told(sent, Told { code: 2, .. }) => (sent, Verdict::Denied),
+            StreamState::Told(sent, Told { code, .. }) => (
                 sent,
                 Verdict::Error(format!(
                     "an answer with overall code {code}, which is neither OK nor OVER_LIMIT"
@@ -135,7 +135,7 @@ impl Http2 {
             ),
         };
         self.waiting -= 1;
-        while let Some(Stream::Done) = self.streams.front() {
+        while let Some(StreamState::Done) = self.streams.front() {
             self.streams.pop_front();
             self.first += 2;
         }
@@ -171,7 +171,7 @@ impl Codec for Http2 {
     fn request(&mut self, key: u64, sent: Sent, out: &mut Vec<u8>) {
         let id = self.first + 2 * self.streams.len() as u32;
         self.wire.is_leaving |= id >= LAST_STREAM;
-        self.streams.push_back(Stream::Waiting(sent));
+        self.streams.push_back(StreamState::Waiting(sent));
         self.waiting += 1;
         let begin = out.len();
         frame(HEADERS, END_HEADERS, id, 0, out);
@@ -204,10 +204,10 @@ impl Codec for Http2 {
                 DATA => {
                     self.wire.read += length as u32;
                     if let Some(stream) = self.stream(id)
-                        && let Stream::Waiting(sent) = *stream
+                        && let StreamState::Waiting(sent) = *stream
                         && length > 0
                     {
-                        *stream = Stream::Told(sent, told(payload, *flags));
+                        *stream = StreamState::Told(sent, told(payload, *flags));
                     }
                     if flags & END_STREAM != 0 {
                         self.end(id, now, tally, || "an answer without a message".to_owned());
@@ -247,8 +247,8 @@ impl Codec for Http2 {
     fn lost(&mut self) -> Vec<Sent> {
         self.waiting = 0;
         let sent = |stream| match stream {
-            Stream::Waiting(sent) | Stream::Told(sent, _) => Some(sent),
-            Stream::Done => None,
+            StreamState::Waiting(sent) | StreamState::Told(sent, _) => Some(sent),
+            StreamState::Done => None,
         };
         self.streams.drain(..).filter_map(sent).collect()
     }

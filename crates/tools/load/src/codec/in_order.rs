@@ -6,12 +6,12 @@ use std::sync::Arc;
 use tollgate_core::Timestamp;
 
 use super::connection::{Broken, Codec};
-use crate::request::Request;
+use crate::request::RequestTemplate;
 use crate::tally::{Sent, Tally, Verdict};
 
 /// One complete reply.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Reply {
+pub(super) struct CompleteReply {
     /// Length in bytes.
     pub(super) length: usize,
     pub(super) verdict: Verdict,
@@ -20,10 +20,10 @@ pub(super) struct Reply {
 }
 
 /// Reads the first reply, or nothing while it is incomplete.
-pub(super) type ReadReply = fn(&[u8]) -> Result<Option<Reply>, Broken>;
+pub(super) type ReadReply = fn(&[u8]) -> Result<Option<CompleteReply>, Broken>;
 
 pub(super) struct InOrder {
-    request: Arc<Request>,
+    request: Arc<RequestTemplate>,
     in_flight: usize,
     /// Sent first on every connection, if there is a token.
     greeting: Option<Vec<u8>>,
@@ -34,7 +34,7 @@ pub(super) struct InOrder {
 
 impl InOrder {
     pub(super) fn new(
-        request: Arc<Request>,
+        request: Arc<RequestTemplate>,
         in_flight: usize,
         greeting: Option<Vec<u8>>,
         reply: ReadReply,
@@ -66,7 +66,7 @@ impl Codec for InOrder {
         tally: &mut Tally,
     ) -> Result<usize, Broken> {
         let mut read = 0;
-        while let Some(Reply { length, verdict, is_last }) = (self.reply)(&input[read..])? {
+        while let Some(CompleteReply { length, verdict, is_last }) = (self.reply)(&input[read..])? {
             read += length;
             if !self.is_greeted {
                 if let Verdict::Error(what) = verdict {

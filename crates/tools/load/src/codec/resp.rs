@@ -1,7 +1,7 @@
 //! Replies of the Redis protocol: RESP2, and replies of RESP3 of the same shape.
 
 use super::connection::Broken;
-use super::in_order::Reply;
+use super::in_order::CompleteReply;
 use crate::tally::Verdict;
 
 /// Maximum depth of nested arrays.
@@ -9,31 +9,31 @@ const DEPTH: u32 = 8;
 
 /// In redis-cell's order: an array begins with 0 for admitted and 1 for denied. Any other reply except an
 /// error is an admission.
-pub(super) fn reply(input: &[u8]) -> Result<Option<Reply>, Broken> {
+pub(super) fn reply(input: &[u8]) -> Result<Option<CompleteReply>, Broken> {
     read(input, b'1')
 }
 
 /// In throttlecrab's order: an array begins with 1 for admitted and 0 for denied.
-pub(super) fn throttlecrab_reply(input: &[u8]) -> Result<Option<Reply>, Broken> {
+pub(super) fn throttlecrab_reply(input: &[u8]) -> Result<Option<CompleteReply>, Broken> {
     read(input, b'0')
 }
 
 /// In the order of `TOLLGATE.CHECK`: as redis-cell's, and then the rule, or null if none matched.
-pub(super) fn check_reply(input: &[u8]) -> Result<Option<Reply>, Broken> {
+pub(super) fn check_reply(input: &[u8]) -> Result<Option<CompleteReply>, Broken> {
     let reply = reply(input)?;
     Ok(reply.map(|reply| {
         let text = &input[..reply.length];
         let is_null = text.ends_with(b"\r\n$-1\r\n") || text.ends_with(b"\r\n_\r\n");
         match reply.verdict {
             Verdict::Admitted if text.starts_with(b"*6\r\n:0\r\n") && is_null => {
-                Reply { verdict: Verdict::Unmatched, ..reply }
+                CompleteReply { verdict: Verdict::Unmatched, ..reply }
             }
             _ => reply,
         }
     }))
 }
 
-fn read(input: &[u8], denied: u8) -> Result<Option<Reply>, Broken> {
+fn read(input: &[u8], denied: u8) -> Result<Option<CompleteReply>, Broken> {
     let Some(length) = end(input, 0, DEPTH)? else { return Ok(None) };
     let verdict = match input {
         [b'-' | b'!', ..] => {
@@ -50,7 +50,7 @@ fn read(input: &[u8], denied: u8) -> Result<Option<Reply>, Broken> {
         }
         _ => Verdict::Admitted,
     };
-    Ok(Some(Reply { length, verdict, is_last: false }))
+    Ok(Some(CompleteReply { length, verdict, is_last: false }))
 }
 
 /// Where the value that begins at `at` ends; `None` while it is incomplete.
@@ -108,14 +108,14 @@ mod tests {
             ("!5\r\nERR x\r\n", error("5")),
         ] {
             let bytes = [input.as_bytes(), b":1\r\n"].concat();
-            let want = Reply { length: input.len(), verdict: want, is_last: false };
+            let want = CompleteReply { length: input.len(), verdict: want, is_last: false };
             assert_eq!(reply(&bytes), Ok(Some(want)), "{input:?}");
             for cut in 0..input.len() {
                 assert_eq!(reply(&input.as_bytes()[..cut]), Ok(None), "{input:?} cut at {cut}");
             }
         }
         for (input, verdict) in [(b"*1\r\n:0\r\n", Verdict::Denied), (b"*1\r\n:1\r\n", Verdict::Admitted)] {
-            let want = Reply { length: 8, verdict, is_last: false };
+            let want = CompleteReply { length: 8, verdict, is_last: false };
             assert_eq!(throttlecrab_reply(input), Ok(Some(want)));
         }
     }
@@ -129,7 +129,7 @@ mod tests {
             ("*6\r\n:0\r\n:-1\r\n:-1\r\n:-1\r\n:0\r\n_\r\n", Verdict::Unmatched),
             ("*6\r\n:1\r\n:-1\r\n:-1\r\n:-1\r\n:0\r\n$-1\r\n", Verdict::Denied),
         ] {
-            let want = Reply { length: input.len(), verdict, is_last: false };
+            let want = CompleteReply { length: input.len(), verdict, is_last: false };
             assert_eq!(check_reply(&[input, "+PONG\r\n"].concat().into_bytes()), Ok(Some(want)), "{input:?}");
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tollgate_core::nanos;
 use tollgate_human_text::{InQuotes, parse_duration, parse_rate, rate_meant_by, show_duration};
 
-use super::outcome::Outcome;
+use super::outcome::CommandOutcome;
 use crate::instant::show;
 use crate::mapping::{Mapping, client};
 use crate::reader::{ReadSettings, Reader};
@@ -119,13 +119,13 @@ impl Bound {
     ///
     /// # Errors
     /// When either cannot be written to.
-    pub fn run(self, out: &mut dyn Write, talk: &mut dyn Write) -> io::Result<Outcome> {
+    pub fn run(self, out: &mut dyn Write, talk: &mut dyn Write) -> io::Result<CommandOutcome> {
         waiting(&self.log, talk)?;
         match self.verify() {
             Ok((claim, reader, verdict)) => self.report(claim, &reader, &verdict, out, talk),
             Err(why) => {
                 writeln!(talk, "error: {why}")?;
-                Ok(Outcome::CouldNotTell)
+                Ok(CommandOutcome::CouldNotTell)
             }
         }
     }
@@ -186,7 +186,7 @@ impl Bound {
         verdict: &Verdict,
         out: &mut dyn Write,
         talk: &mut dyn Write,
-    ) -> io::Result<Outcome> {
+    ) -> io::Result<CommandOutcome> {
         for note in reader.notes() {
             writeln!(talk, "warning: {note}")?;
         }
@@ -196,7 +196,7 @@ impl Bound {
                 _ => "the log has no line that can be verified",
             };
             writeln!(talk, "error: {why}")?;
-            return Ok(Outcome::CouldNotTell);
+            return Ok(CommandOutcome::CouldNotTell);
         };
         let bound = match claim {
             Claim::Window { limit, window_ns } => {
@@ -249,9 +249,9 @@ impl Bound {
             )?;
         }
         Ok(match (is_broken, is_whole) {
-            (true, _) => Outcome::No,
-            (false, true) => Outcome::Yes,
-            (false, false) => Outcome::CouldNotTell,
+            (true, _) => CommandOutcome::No,
+            (false, true) => CommandOutcome::Yes,
+            (false, false) => CommandOutcome::CouldNotTell,
         })
     }
 }

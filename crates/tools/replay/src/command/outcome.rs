@@ -2,7 +2,7 @@
 
 /// Result of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum CommandOutcome {
     /// The bound was kept, or the trace was replayed.
     Yes,
     /// The bound was broken.

@@ -11,11 +11,11 @@ use tollgate_policy::Charge;
 use tollgate_rule_files::Options;
 
 use super::bound::{Reading, waiting};
-use super::outcome::Outcome;
+use super::outcome::CommandOutcome;
 use super::progress::Progress;
 use crate::generate::{self, Shape, generate};
 use crate::html::html;
-use crate::run::{Plan, Replayed, run};
+use crate::run::{ReplaySettings, Replayed, run};
 use crate::source::Source;
 use crate::suggest::yaml;
 
@@ -130,11 +130,11 @@ impl Replay {
     ///
     /// # Errors
     /// When either cannot be written to.
-    pub fn run(self, out: &mut dyn Write, talk: &mut dyn Write) -> io::Result<Outcome> {
+    pub fn run(self, out: &mut dyn Write, talk: &mut dyn Write) -> io::Result<CommandOutcome> {
         if let Some(shape) = self.generate {
             let &Self { requests, rate, clients, zipf, seed, .. } = &self;
-            generate(&generate::Plan { shape, requests, rate, clients, alpha: zipf, seed }, out)?;
-            return Ok(Outcome::Yes);
+            generate(&generate::TracePlan { shape, requests, rate, clients, alpha: zipf, seed }, out)?;
+            return Ok(CommandOutcome::Yes);
         }
         if let Some(trace) = &self.trace {
             waiting(trace, talk)?;
@@ -143,7 +143,7 @@ impl Replay {
             Ok(replayed) => replayed,
             Err(why) => {
                 writeln!(talk, "error: {why}")?;
-                return Ok(Outcome::CouldNotTell);
+                return Ok(CommandOutcome::CouldNotTell);
             }
         };
         let report = &replayed.report;
@@ -155,13 +155,13 @@ impl Replay {
         if report.lines.requests == 0 {
             let why = if report.lines.lines == 0 { "the log is empty" } else { "no line can be replayed" };
             writeln!(talk, "error: {why}")?;
-            return Ok(Outcome::CouldNotTell);
+            return Ok(CommandOutcome::CouldNotTell);
         }
         if let Some(path) = &self.html {
             let page = html(report, &replayed.notes, self.lang);
             if let Err(error) = std::fs::write(path, page) {
                 writeln!(talk, "error: cannot write {}: {error}", path.display())?;
-                return Ok(Outcome::CouldNotTell);
+                return Ok(CommandOutcome::CouldNotTell);
             }
             writeln!(talk, "report written to {}", path.display())?;
         }
@@ -175,7 +175,7 @@ impl Replay {
         }
         let is_decided = report.rules.iter().all(|side| side.undecided == 0);
         let is_whole = report.lines.cut_off.is_none() && is_decided;
-        Ok(if is_whole { Outcome::Yes } else { Outcome::CouldNotTell })
+        Ok(if is_whole { CommandOutcome::Yes } else { CommandOutcome::CouldNotTell })
     }
 
     fn replay(&self, talk: &mut dyn Write) -> Result<Replayed, String> {
@@ -190,7 +190,7 @@ impl Replay {
         for path in &self.rules {
             sets.push((path.display().to_string(), load(path, self.charge.into())?));
         }
-        let plan = Plan {
+        let plan = ReplaySettings {
             mapping,
             settings: self.reading.settings(Duration::ZERO),
             max_bytes: (self.max_memory as usize) << 20,

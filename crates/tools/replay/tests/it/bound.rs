@@ -1,6 +1,6 @@
 //! `tollgate bound`: its output, word for word.
 
-use tollgate_replay::Outcome;
+use tollgate_replay::CommandOutcome;
 
 use crate::{bound, bound_of};
 
@@ -14,7 +14,7 @@ fn log(requests: &[(&str, u64)]) -> Vec<u8> {
 fn a_window_with_one_too_many_is_found_and_its_place_is_named() {
     let log = log(&[("ann", 0), ("bob", 1), ("ann", 500), ("ann", 999), ("bob", 1_001), ("ann", 1_400)]);
     let (outcome, out, talk) = bound(&log, "--limit 2 --window 1s");
-    assert_eq!((outcome, talk.as_str()), (Outcome::No, ""));
+    assert_eq!((outcome, talk.as_str()), (CommandOutcome::No, ""));
     let want = "\
 bound    2 in any 1s, for each key
 verdict  broken
@@ -25,7 +25,7 @@ worst    key \"ann\": 3 admitted from 0 s to 0.999 s
 ";
     assert_eq!(out, want);
     let (outcome, out, _) = bound(&log, "--limit 3 --window 1s");
-    assert_eq!(outcome, Outcome::Yes);
+    assert_eq!(outcome, CommandOutcome::Yes);
     assert!(out.contains("verdict  kept\n") && out.contains("3 may be: 0 less"), "{out}");
 }
 
@@ -33,10 +33,10 @@ worst    key \"ann\": 3 admitted from 0 s to 0.999 s
 fn a_bucket_is_held_to_its_burst_and_its_rate_at_once() {
     // Ten a second after a burst of three: at 100 ms one more may be, at 299 ms two.
     let good = log(&[("a", 0), ("a", 0), ("a", 0), ("a", 100), ("a", 200), ("a", 10_000), ("a", 10_000)]);
-    assert_eq!(bound(&good, "--rate 10/s --burst 3").0, Outcome::Yes);
+    assert_eq!(bound(&good, "--rate 10/s --burst 3").0, CommandOutcome::Yes);
     let bad = log(&[("a", 0), ("a", 0), ("a", 0), ("a", 99)]);
     let (outcome, out, _) = bound(&bad, "--rate 10/s --burst 3");
-    assert_eq!(outcome, Outcome::No);
+    assert_eq!(outcome, CommandOutcome::No);
     assert!(out.contains("key \"a\": 4 admitted from 0 s to 0.099 s\n         3 may be: 1 more"), "{out}");
 }
 
@@ -54,12 +54,12 @@ fn a_question_that_is_wrong_is_not_answered() {
         (&some, "--rate 10/moon --burst 1", "--rate 10/moon"),
     ] {
         let (outcome, out, talk) = bound(log, args);
-        assert_eq!(outcome, Outcome::CouldNotTell, "{args}: {out}");
+        assert_eq!(outcome, CommandOutcome::CouldNotTell, "{args}: {out}");
         let want = want.replace("it has none", "there is no user");
         assert!(talk.contains(&want), "{args}: {talk}");
     }
     let (outcome, _, talk) = bound_of("/nowhere/log".as_ref(), "--limit 1 --window 1s");
-    assert_eq!(outcome, Outcome::CouldNotTell);
+    assert_eq!(outcome, CommandOutcome::CouldNotTell);
     assert!(talk.starts_with("error: cannot read LOG: "), "{talk}");
 }
 
@@ -75,7 +75,7 @@ fn requests_out_of_order_are_sorted_within_the_tolerance_and_left_out_beyond() {
         ("a", 50_000),
     ]);
     let (outcome, out, talk) = bound(&mixed, "--limit 1 --window 5s");
-    assert_eq!(outcome, Outcome::No);
+    assert_eq!(outcome, CommandOutcome::No);
     assert!(out.contains("2 admitted from 20 s to 20.5 s"), "{out}");
     assert!(
         talk.contains("2 requests are out of order, by up to 61 s: 1 were sorted, 1 were more"),
@@ -83,9 +83,9 @@ fn requests_out_of_order_are_sorted_within_the_tolerance_and_left_out_beyond() {
     );
     let late = log(&[("a", 100_000), ("a", 50_000)]);
     let (outcome, out, _) = bound(&late, "--limit 1 --window 60s --tolerance 0");
-    assert_eq!(outcome, Outcome::CouldNotTell, "what is late is not verified: {out}");
+    assert_eq!(outcome, CommandOutcome::CouldNotTell, "what is late is not verified: {out}");
     assert!(out.contains("verdict  kept as far as verified"), "{out}");
-    assert_eq!(bound(&late, "--limit 1 --window 60s --tolerance 50s").0, Outcome::No);
+    assert_eq!(bound(&late, "--limit 1 --window 60s --tolerance 50s").0, CommandOutcome::No);
 }
 
 #[test]
@@ -93,13 +93,13 @@ fn keys_beyond_the_memory_are_left_out_and_counted() {
     let many: String = (0..40_000).map(|key| format!("{key},{key:0>40}\n")).collect();
     let log = format!("t_us,client\n{many}");
     let (outcome, _, talk) = bound(log.as_bytes(), "--limit 5 --window 1h --max-memory 1");
-    assert_eq!(outcome, Outcome::CouldNotTell);
+    assert_eq!(outcome, CommandOutcome::CouldNotTell);
     assert!(talk.contains("were active at the same time, more than --max-memory 1 holds"), "{talk}");
     // Keys that are idle for a window are forgotten without loss.
     let (outcome, out, talk) = bound(log.as_bytes(), "--limit 5 --window 1ms --max-memory 1");
-    assert_eq!((outcome, talk.as_str()), (Outcome::Yes, ""), "{out}");
+    assert_eq!((outcome, talk.as_str()), (CommandOutcome::Yes, ""), "{out}");
     let (outcome, out, talk) = bound(log.as_bytes(), "--rate 5000/s --burst 5 --max-memory 1");
-    assert_eq!((outcome, talk.as_str()), (Outcome::Yes, ""), "{out}");
+    assert_eq!((outcome, talk.as_str()), (CommandOutcome::Yes, ""), "{out}");
 }
 
 #[test]
@@ -118,6 +118,6 @@ fn a_line_without_a_key_is_quoted_by_its_own_number_also_where_lines_are_sorted(
 fn keys_of_several_fields_are_different_where_their_values_are() {
     let log = b"{\"t_s\": 1, \"a\": \"x, y\", \"b\": \"z\"}\n{\"t_s\": 1, \"a\": \"x\", \"b\": \"y, z\"}\n";
     let (outcome, out, talk) = bound(log, "--limit 1 --window 1m --key a --key b");
-    assert_eq!((outcome, talk.as_str()), (Outcome::Yes, ""));
+    assert_eq!((outcome, talk.as_str()), (CommandOutcome::Yes, ""));
     assert!(out.contains("key \"x, y, z\": 1 admitted"), "{out}");
 }

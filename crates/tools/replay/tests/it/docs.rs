@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tollgate_replay::Outcome;
+use tollgate_replay::CommandOutcome;
 
 use crate::{bound_of, log_of, replay_args};
 
@@ -49,7 +49,7 @@ fn every_command_of_the_page_runs() {
             ("tollgate", "replay") => replay_args(None, &words[2..].join(" ")),
             _ => panic!("{line}: not one of ours"),
         };
-        assert_ne!(outcome, Outcome::CouldNotTell, "{line}: {talk}");
+        assert_ne!(outcome, CommandOutcome::CouldNotTell, "{line}: {talk}");
         assert!(!out.is_empty(), "{line}");
         if let Some(to) = to {
             std::fs::write(folder.path().join(to), out).expect("written");

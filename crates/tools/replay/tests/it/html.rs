@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use tollgate_replay::Outcome;
+use tollgate_replay::CommandOutcome;
 
 use crate::replay;
 
@@ -22,7 +22,7 @@ fn page(rules: &[&str], args: &str) -> (tempfile::TempDir, PathBuf, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("report.html");
     let (outcome, out, talk) = replay(&trace(), rules, &format!("--html {} {args}", path.display()));
-    assert_eq!(outcome, Outcome::Yes, "{talk}");
+    assert_eq!(outcome, CommandOutcome::Yes, "{talk}");
     assert!(talk.contains("report written to") && out.contains("trace    32 requests"), "{talk}{out}");
     let html = std::fs::read_to_string(&path).expect("written");
     (folder, path, html)
@@ -59,7 +59,7 @@ fn two_sets_of_rules_are_on_one_page() {
 #[test]
 fn a_file_that_cannot_be_written_is_an_error() {
     let (outcome, _, talk) = replay(&trace(), &[RULES], "--html /nowhere/at/all.html");
-    assert_eq!(outcome, Outcome::CouldNotTell);
+    assert_eq!(outcome, CommandOutcome::CouldNotTell);
     assert!(talk.contains("error: cannot write /nowhere/at/all.html"), "{talk}");
 }
 

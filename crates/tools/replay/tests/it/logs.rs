@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use proptest::prelude::*;
-use tollgate_replay::Outcome;
+use tollgate_replay::CommandOutcome;
 
 use crate::{bound, gzip, zstd};
 
@@ -99,7 +99,7 @@ fn logs_of_other_servers_are_read_as_they_are() {
         for packed in [log.as_bytes().to_vec(), gzip(log.as_bytes()), zstd(log.as_bytes())] {
             let (outcome, out, talk) = bound(&packed, &format!("--limit 1000 --window 1m {args}"));
             assert!(out.contains(want), "{args}: {log}: {out}{talk}");
-            assert_eq!(outcome, Outcome::Yes, "{args}: {log}: {out}{talk}");
+            assert_eq!(outcome, CommandOutcome::Yes, "{args}: {log}: {out}{talk}");
         }
     }
 }
@@ -130,7 +130,7 @@ fn what_is_not_read_is_named_with_what_helps() {
     ] {
         for packed in [log.to_vec(), gzip(log)] {
             let (outcome, out, talk) = bound(&packed, "--limit 1 --window 1s");
-            assert_eq!(outcome, Outcome::CouldNotTell, "{want}: {out}{talk}");
+            assert_eq!(outcome, CommandOutcome::CouldNotTell, "{want}: {out}{talk}");
             let is_packed_twice = packed != log && want.ends_with("FILE");
             assert!(talk.contains(want) || is_packed_twice, "{want}: {out}{talk}");
         }
@@ -143,7 +143,7 @@ fn what_is_not_read_is_named_with_what_helps() {
     ] {
         let log = format!("t_s,client,tokens\n1,a,{cost}\n2,a,1\n");
         let (outcome, out, talk) = bound(log.as_bytes(), "--limit 1 --window 1s --map cost=tokens");
-        assert_eq!(outcome, Outcome::CouldNotTell, "{out}{talk}");
+        assert_eq!(outcome, CommandOutcome::CouldNotTell, "{out}{talk}");
         assert!(talk.contains("1 of 2 lines are broken") && talk.contains(want), "{talk}");
     }
 }
@@ -162,7 +162,7 @@ fn a_file_that_unpacks_to_a_hundred_megabytes_of_one_line_is_one_broken_line() {
     let packed = packed.finish().expect("packed");
     assert!(packed.len() < 1 << 20, "{} bytes", packed.len());
     let (outcome, out, talk) = bound(&packed, "--limit 9 --window 1m");
-    assert_eq!(outcome, Outcome::CouldNotTell);
+    assert_eq!(outcome, CommandOutcome::CouldNotTell);
     assert!(talk.contains("line 3: longer than 1048576 bytes"), "{talk}");
     assert!(out.contains("verified 2 requests") && talk.len() < 1_000, "{out}{talk}");
 }
@@ -172,10 +172,14 @@ fn frames_to_skip_are_skipped() {
     let skip = [&[0x50, 0x2a, 0x4d, 0x18, 3, 0, 0, 0][..], b"abc"].concat();
     let log = [&skip, &zstd(b"t_s,client\n1,a\n")[..], &skip, &zstd(b"2,a\n")[..]].concat();
     let (outcome, out, talk) = bound(&log, "--limit 9 --window 1m");
-    assert_eq!(outcome, Outcome::Yes, "{out}{talk}");
+    assert_eq!(outcome, CommandOutcome::Yes, "{out}{talk}");
     assert!(out.contains("verified 2 requests"), "{out}");
     for end in [log.len() - 1, skip.len() - 1, 6] {
-        assert_eq!(bound(&log[..end], "--limit 9 --window 1m").0, Outcome::CouldNotTell, "{end} bytes");
+        assert_eq!(
+            bound(&log[..end], "--limit 9 --window 1m").0,
+            CommandOutcome::CouldNotTell,
+            "{end} bytes"
+        );
     }
 }
 
@@ -191,7 +195,7 @@ fn a_pipe_is_waited_for_and_the_command_says_so() {
     let writer = std::thread::spawn(move || std::fs::write(to, "t_s,client\n1,a\n2,a\n").expect("written"));
     let (outcome, out, talk) = crate::bound_of(&path, "--limit 9 --window 1m");
     writer.join().expect("no panic");
-    assert_eq!(outcome, Outcome::Yes, "{talk}");
+    assert_eq!(outcome, CommandOutcome::Yes, "{talk}");
     assert!(talk.contains("LOG is a pipe: reading what is written to it"), "{talk}");
     assert!(out.contains("verified 2 requests"), "{out}");
 }
@@ -207,11 +211,11 @@ fn a_mapping_file_says_what_fields_mean() {
     .expect("written");
     let args = format!("--limit 100 --window 1s --key who --mapping {}", file.display());
     let (outcome, out, talk) = bound(b"1,a,60,2\n999,a,30,8\n", &args);
-    assert_eq!(outcome, Outcome::Yes, "{out}{talk}");
+    assert_eq!(outcome, CommandOutcome::Yes, "{out}{talk}");
     assert!(out.contains("key \"a\": 100 admitted from 0.001 s to 0.999 s"), "{out}");
     std::fs::write(&file, "format: csv\ncolums: [at]\n").expect("written");
     let (outcome, _, talk) = bound(b"1,a\n", &args);
-    assert_eq!(outcome, Outcome::CouldNotTell);
+    assert_eq!(outcome, CommandOutcome::CouldNotTell);
     assert!(talk.contains("map.yaml:2:1: unknown key colums; did you mean columns?"), "{talk}");
 }
 
@@ -222,7 +226,7 @@ fn broken_lines_are_counted_and_the_first_three_are_quoted() {
         let _ = writeln!(log, "{}", if line % 4 == 3 { "no\u{1b}pe" } else { "1,a" });
     }
     let (outcome, out, talk) = bound(log.as_bytes(), "--limit 100 --window 1s");
-    assert_eq!(outcome, Outcome::CouldNotTell);
+    assert_eq!(outcome, CommandOutcome::CouldNotTell);
     assert!(out.contains("kept as far as verified"), "{out}");
     assert!(talk.contains("5 of 20 lines are broken"), "{talk}");
     let quotes = talk.lines().filter(|line| line.contains("fewer fields than columns")).count();
@@ -230,7 +234,7 @@ fn broken_lines_are_counted_and_the_first_three_are_quoted() {
     assert!(talk.contains("line 5: ") && talk.contains("line 9: ") && talk.contains("line 13: "), "{talk}");
     assert!(!talk.contains('\u{1b}'), "a terminal must not act on what a log contains: {talk:?}");
     let (outcome, _, talk) = bound(log.as_bytes(), "--limit 100 --window 1s --strict");
-    assert_eq!(outcome, Outcome::CouldNotTell);
+    assert_eq!(outcome, CommandOutcome::CouldNotTell);
     assert!(talk.starts_with("error: line 5: fewer fields than columns"), "{talk}");
     // A line without an end does not fill the memory.
     let endless = [b"t_s,client\n1,a\n".to_vec(), vec![b'x'; 5 << 20]].concat();
@@ -251,10 +255,10 @@ fn a_log_that_is_cut_off_anywhere_says_so_and_never_passes_for_whole() {
         let _ = writeln!(log, "{at},client-{}", at * 7919 % 31);
     }
     for packed in [gzip(log.as_bytes()), zstd(log.as_bytes())] {
-        assert_eq!(bound(&packed, "--limit 100 --window 1s").0, Outcome::Yes);
+        assert_eq!(bound(&packed, "--limit 100 --window 1s").0, CommandOutcome::Yes);
         for end in 5..packed.len() {
             let (outcome, out, talk) = bound(&packed[..end], "--limit 100 --window 1s");
-            assert_eq!(outcome, Outcome::CouldNotTell, "{end} of {} bytes: {out}{talk}", packed.len());
+            assert_eq!(outcome, CommandOutcome::CouldNotTell, "{end} of {} bytes: {out}{talk}", packed.len());
         }
     }
     // Two files one after another are one log.

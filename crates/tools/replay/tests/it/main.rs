@@ -13,7 +13,7 @@ use std::io::Write;
 use std::path::Path;
 
 use clap::Parser;
-use tollgate_replay::{Bound, Outcome, Replay};
+use tollgate_replay::{Bound, CommandOutcome, Replay};
 
 /// A trace of `tests/traces`.
 fn trace_file(name: &str) -> std::path::PathBuf {
@@ -27,14 +27,14 @@ struct BoundCli {
 }
 
 /// Outcome, output and talk of `bound` about a log with this text; `LOG` is its path.
-fn bound(log: &[u8], args: &str) -> (Outcome, String, String) {
+fn bound(log: &[u8], args: &str) -> (CommandOutcome, String, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("log");
     std::fs::write(&path, log).expect("written");
     bound_of(&path, args)
 }
 
-fn bound_of(path: &Path, args: &str) -> (Outcome, String, String) {
+fn bound_of(path: &Path, args: &str) -> (CommandOutcome, String, String) {
     let path = path.display().to_string();
     let words = ["bound", &path].into_iter().chain(args.split_whitespace());
     let cli = BoundCli::try_parse_from(words).expect("a command");
@@ -52,7 +52,7 @@ struct ReplayCli {
 }
 
 /// Outcome, output and talk of `replay` on a log with this text, with these sets of rules.
-fn replay(log: &str, rules: &[&str], args: &str) -> (Outcome, String, String) {
+fn replay(log: &str, rules: &[&str], args: &str) -> (CommandOutcome, String, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("log");
     std::fs::write(&path, log).expect("written");
@@ -65,7 +65,7 @@ fn replay(log: &str, rules: &[&str], args: &str) -> (Outcome, String, String) {
     replay_args(Some(&path), &args)
 }
 
-fn replay_args(path: Option<&Path>, args: &str) -> (Outcome, String, String) {
+fn replay_args(path: Option<&Path>, args: &str) -> (CommandOutcome, String, String) {
     let path = path.map(|path| path.display().to_string());
     let words = ["replay"].into_iter().chain(path.as_deref()).chain(args.split_whitespace());
     let cli = ReplayCli::try_parse_from(words).unwrap_or_else(|error| panic!("{error}"));

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use serde_json::Value;
-use tollgate_replay::Outcome;
+use tollgate_replay::CommandOutcome;
 
 use crate::{replay, replay_args, trace_file};
 
@@ -32,7 +32,7 @@ fn a_fixed_window_admits_twice_its_limit_around_a_minute_and_the_report_shows_wh
     let ann = (0..10).map(|_| (59, "ann")).chain((0..12).map(|_| (60, "ann")));
     let trace = log(ann.chain([(61, "bob")]));
     let (outcome, out, talk) = replay(&trace, &[&rules("fixed_window")], "");
-    assert_eq!((outcome, talk.as_str()), (Outcome::Yes, ""));
+    assert_eq!((outcome, talk.as_str()), (CommandOutcome::Yes, ""));
     for want in [
         "trace    23 requests in 2s",
         "admitted 21, denied 2 (8.696 %)",
@@ -84,7 +84,7 @@ fn what_is_suggested_denies_nothing_to_that_share_of_the_keys() {
     ] {
         let args = format!("--suggest --percentile {percentile}");
         let (outcome, suggested, talk) = replay(&trace, &[&rules(algorithm)], &args);
-        assert_eq!((outcome, talk.as_str()), (Outcome::Yes, ""));
+        assert_eq!((outcome, talk.as_str()), (CommandOutcome::Yes, ""));
         let (_, out, _) = replay(&trace, &[&suggested], "--json");
         assert_eq!(json(&out)["rules"][0]["denied"], denied, "{algorithm}: {suggested}");
     }
@@ -125,7 +125,7 @@ descriptors:
     let trace: String = (0..40).map(|at| format!("{at},ann,bob,/a\n")).collect();
     let trace = format!("t_s,client,user,path\n{trace}");
     let (outcome, yaml, talk) = replay(&trace, &[rules], "--suggest");
-    assert_eq!(outcome, Outcome::Yes, "{talk}");
+    assert_eq!(outcome, CommandOutcome::Yes, "{talk}");
     let read = |text: &str| {
         let policy = tollgate_rule_files::parse_text("rules.yaml", text);
         policy.unwrap_or_else(|faults| panic!("{faults}: {text}"))
@@ -195,11 +195,11 @@ fn what_cannot_be_replayed_says_why() {
         ("t_s,client\n1\n", &[&rules], "--strict", "error: line 2: fewer fields than columns"),
     ] {
         let (outcome, out, talk) = replay(log, rules, args);
-        assert_eq!(outcome, Outcome::CouldNotTell, "{out}");
+        assert_eq!(outcome, CommandOutcome::CouldNotTell, "{out}");
         assert!(talk.contains(want), "{want}: {talk}");
     }
     let (outcome, _, talk) = replay("t_s,user\n1,a\n", &[&rules], "");
-    assert_eq!(outcome, Outcome::Yes);
+    assert_eq!(outcome, CommandOutcome::Yes);
     assert!(talk.contains("no request has the fields of the descriptor (remote_address)"), "{talk}");
 }
 
@@ -249,7 +249,7 @@ fn a_million_clients_fit_in_the_memory_that_is_given() {
 fn generated_traces_have_their_shapes_and_the_same_seed_makes_the_same() {
     let trace = |args: &str| {
         let (outcome, out, _) = replay_args(None, &format!("--generate {args}"));
-        assert_eq!(outcome, Outcome::Yes);
+        assert_eq!(outcome, CommandOutcome::Yes);
         let rows = out.lines().skip(1).map(|line| line.split_once(',').expect("two columns"));
         rows.map(|(at, client)| (at.parse().expect("a number"), client.to_owned()))
             .collect::<Vec<(u64, String)>>()
@@ -314,7 +314,7 @@ fn a_real_day_has_the_worst_windows_and_the_errors_that_are_published() {
             std::fs::write(&file, rules).expect("written");
             let args = format!("--json --strict --rules {}", file.display());
             let (outcome, out, talk) = replay_args(Some(&path), &args);
-            assert_eq!((outcome, talk.as_str()), (Outcome::Yes, ""));
+            assert_eq!((outcome, talk.as_str()), (CommandOutcome::Yes, ""));
             let report = json(&out);
             let rule = &report["rules"][0]["rules"][0];
             assert_eq!((&rule["offered"], &rule["keys"]), (&30_969.into(), &2_365.into()));
@@ -349,7 +349,7 @@ fn a_cost_that_is_known_afterwards_is_reserved_and_committed() {
     ] {
         let (outcome, out, talk) =
             replay(trace, &[TOKENS], &format!("{map} --map commit_after={after} --json"));
-        assert_eq!((outcome, talk.as_str()), (Outcome::Yes, ""));
+        assert_eq!((outcome, talk.as_str()), (CommandOutcome::Yes, ""));
         let side = &json(&out)["rules"][0];
         assert_eq!(side["admitted"], admitted, "{after}: {out}");
         let got = ["reserved", "used", "returned", "owed"]
@@ -387,7 +387,7 @@ fn a_real_trace_of_a_language_model_is_replayed_with_its_tokens_taken_and_reserv
                 file.display()
             );
             let (outcome, out, talk) = replay_args(Some(&path), &args);
-            assert_eq!((outcome, talk.as_str()), (Outcome::Yes, ""), "{name}");
+            assert_eq!((outcome, talk.as_str()), (CommandOutcome::Yes, ""), "{name}");
             json(&out)["rules"][0].clone()
         };
         let plenty = run(1_000_000_000, "--map reserve=context_tokens+2000 --map commit_after=5s");
@@ -453,7 +453,7 @@ fn what_was_not_charged_breaks_no_limit() {
                  {large}rate_limit: {{unit: minute, requests_per_unit: 20, {log}}}}}\n"
             );
             let (outcome, out, talk) = replay(&trace, &[&rules], "--json");
-            assert_eq!(outcome, Outcome::Yes, "{talk}");
+            assert_eq!(outcome, CommandOutcome::Yes, "{talk}");
             for rule in json(&out)["rules"][0]["rules"].as_array().expect("a list") {
                 let wrong = (&rule["wrongly_admitted"], &rule["wrongly_denied"]);
                 assert_eq!(wrong, (&0.into(), &0.into()), "{rules}{rule}");
@@ -483,11 +483,11 @@ fn a_rule_with_slots_leaves_the_other_rules_decided() {
                  - {key: user, rate_limit: {algorithm: concurrency, limit: 2, ttl: 30s}}\n";
     let trace = "t_s,client,user\n1,ann,a\n2,ann,a\n3,ann,a\n";
     let (outcome, out, talk) = replay(trace, &[rules], "--json");
-    assert_eq!(outcome, Outcome::Yes, "{talk}");
+    assert_eq!(outcome, CommandOutcome::Yes, "{talk}");
     let side = &json(&out)["rules"][0];
     assert_eq!((&side["denied"], &side["undecided"]), (&1.into(), &0.into()), "{talk}");
     let (outcome, _, talk) = replay(trace, &[rules], "--map descriptors=client;user");
-    assert_eq!(outcome, Outcome::CouldNotTell, "{talk}");
+    assert_eq!(outcome, CommandOutcome::CouldNotTell, "{talk}");
 }
 
 /// A file that is made from a rule must say the same rule, or leave it out by name.
@@ -511,7 +511,7 @@ fn a_rule_that_a_suggested_file_cannot_say_is_left_out_by_name() {
         (cidr(limited("algorithm: fixed_window")), false),
     ] {
         let (outcome, yaml, talk) = replay(trace, &[&rules], "--suggest");
-        assert_eq!((outcome, talk.as_str()), (Outcome::Yes, ""), "{rules}");
+        assert_eq!((outcome, talk.as_str()), (CommandOutcome::Yes, ""), "{rules}");
         assert_eq!(yaml.contains("- key: "), is_said, "{rules}{yaml}");
         assert_eq!(yaml.contains("# Left out, change it in your own file: "), !is_said, "{rules}{yaml}");
         tollgate_rule_files::parse_text("suggested", yaml.as_str()).expect("it loads");
@@ -537,7 +537,7 @@ fn a_request_that_was_not_decided_is_no_difference() {
     let slots = rules("algorithm: concurrency, limit: 2, ttl: 30s");
     let trace = "t_s,client,user\n1,ann,a\n2,ann,a\n3,ann,a\n";
     let (outcome, out, _) = replay(trace, &[&rates, &slots], "--map descriptors=client;user");
-    assert_eq!(outcome, Outcome::CouldNotTell, "{out}");
+    assert_eq!(outcome, CommandOutcome::CouldNotTell, "{out}");
     assert!(out.contains("not decided 3\n") && out.contains("newly admitted  0 "), "{out}");
 }
 
@@ -546,7 +546,7 @@ fn a_cost_above_all_numbers_of_permits_is_denied() {
     let costly = "t_s,client,cost\n0,ann,1\n1,ann,9223372036854775808\n2,ann,20\n";
     let (outcome, out, _) =
         replay(costly, &[&rules("fixed_window"), &rules("token_bucket")], "--map cost=cost");
-    assert_eq!(outcome, Outcome::Yes, "{out}");
+    assert_eq!(outcome, CommandOutcome::Yes, "{out}");
     assert_eq!(out.matches("admitted 1, denied 2 ").count(), 2, "{out}");
 }
 
@@ -574,7 +574,7 @@ fn rules_that_share_a_bucket_are_compared_by_its_one_counter() {
     let rules = format!("domain: web\ndescriptors:\n{}{}", rule("search", 1), rule("book", 3));
     let trace = log((0..4).flat_map(|at| [(at, "search"), (at, "book")]));
     let (outcome, out, talk) = replay(&trace, &[&rules], "--json --algorithms");
-    assert_eq!(outcome, Outcome::Yes, "{talk}");
+    assert_eq!(outcome, CommandOutcome::Yes, "{talk}");
     let side = json(&out)["rules"][0].clone();
     // 1 + 3 + 1 + 3 + 1, then 3 do not fit, then 1, then 3 do not fit.
     assert_eq!((&side["admitted"], &side["denied"]), (&6.into(), &2.into()), "{side}");
@@ -596,7 +596,7 @@ fn rules_with_priorities_are_not_compared_and_the_report_says_so() {
                  algorithm: priority_buckets, classes: {ann: 1, others: 1}}\n";
     let trace = log((0..20).map(|at| (at, "ann")));
     let (outcome, out, talk) = replay(&trace, &[rules], "--json --algorithms");
-    assert_eq!(outcome, Outcome::Yes, "{talk}");
+    assert_eq!(outcome, CommandOutcome::Yes, "{talk}");
     let rule = &json(&out)["rules"][0]["rules"][0];
     assert_eq!((&rule["wrongly_denied"], &rule["compared"]), (&0.into(), &0.into()), "{rule}");
     assert!(talk.contains("rules have priorities"), "{talk}");

@@ -3,7 +3,7 @@
 
 use clap::Parser;
 use serde_json::Value;
-use tollgate_simulate::{Outcome, Simulate};
+use tollgate_simulate::{CommandOutcome, Simulate};
 
 #[derive(Parser)]
 struct Cli {
@@ -11,7 +11,7 @@ struct Cli {
     simulate: Simulate,
 }
 
-fn simulate(args: &str) -> (Outcome, String, String) {
+fn simulate(args: &str) -> (CommandOutcome, String, String) {
     let cli = Cli::try_parse_from(std::iter::once("simulate").chain(args.split_whitespace()));
     let mut out = Vec::new();
     let mut talk = Vec::new();
@@ -22,7 +22,7 @@ fn simulate(args: &str) -> (Outcome, String, String) {
 
 fn json(args: &str) -> Value {
     let (outcome, out, talk) = simulate(&format!("{args} --json"));
-    assert_eq!((outcome, talk.as_str()), (Outcome::Yes, ""), "{args}");
+    assert_eq!((outcome, talk.as_str()), (CommandOutcome::Yes, ""), "{args}");
     serde_json::from_str(&out).expect("JSON")
 }
 
@@ -190,7 +190,7 @@ fn what_cannot_be_simulated_is_said() {
         ("cells --window 1us1ns", "error: "),
     ] {
         let (outcome, _, talk) = simulate(args);
-        assert!(outcome == Outcome::CouldNotTell && talk.contains(want), "{args}: {talk}");
+        assert!(outcome == CommandOutcome::CouldNotTell && talk.contains(want), "{args}: {talk}");
     }
     for args in [
         "fleet --nodes 0",
@@ -210,7 +210,7 @@ fn charts_are_written_as_text_as_files_and_on_a_page_in_both_languages() {
     for (lang, want) in [("en", "Around the edge of a window"), ("zh-CN", "窗口边界")] {
         let args = format!("all --svg {0} --html {1} --lang {lang}", folder.path().display(), page.display());
         let (outcome, out, talk) = simulate(&args);
-        assert_eq!((outcome, talk.as_str()), (Outcome::Yes, ""));
+        assert_eq!((outcome, talk.as_str()), (CommandOutcome::Yes, ""));
         let html = std::fs::read_to_string(&page).expect("written");
         let svg = std::fs::read_to_string(folder.path().join("edge.svg")).expect("written");
         assert!(html.contains(&format!("lang=\"{lang}\"")) && html.matches("<svg").count() == 4, "{lang}");

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Kind, Problem};
+use super::{Problem, ProblemKind};
 
 /// A family of OpenMetrics: how many problems of each kind there are. Kinds without any are 0, so that alerts
 /// and dashboards find them.
@@ -18,7 +18,7 @@ pub fn metrics(problems: &[Problem]) -> String {
     let mut text = "# HELP tollgate_control_problems Problems that the console shows now\n\
                     # TYPE tollgate_control_problems gauge\n"
         .to_owned();
-    for kind in Kind::ALL {
+    for kind in ProblemKind::ALL {
         let count = problems.iter().filter(|it| it.kind == kind).count();
         // Writing to a string does not fail.
         let _ = writeln!(text, "tollgate_control_problems{{kind=\"{}\"}} {count}", kind.name());

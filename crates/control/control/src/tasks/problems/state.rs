@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tollgate_db::{Tx, row, select};
 
-use super::State;
+use super::ProblemInputs;
 use crate::error::ControlError;
 use crate::fleet::frozen;
 use crate::history::{Counts, Resolution};
@@ -13,9 +13,9 @@ use crate::rollouts::rollout_rows;
 const MINUTE: i64 = Resolution::Minute.ms();
 
 /// Everything but nodes and surroundings.
-pub(crate) fn read(tx: &mut dyn Tx) -> Result<State, ControlError> {
+pub(crate) fn read(tx: &mut dyn Tx) -> Result<ProblemInputs, ControlError> {
     let now_ms = tx.now_ms();
-    Ok(State {
+    Ok(ProblemInputs {
         now_ms,
         versions: versions(tx)?,
         withdrawn: rollout_rows::withdrawn(tx)?,
@@ -23,7 +23,7 @@ pub(crate) fn read(tx: &mut dyn Tx) -> Result<State, ControlError> {
         frozen: frozen::all(tx)?,
         few: frozen::few(tx)?,
         shares: shares(tx, now_ms)?,
-        ..State::default()
+        ..ProblemInputs::default()
     })
 }
 

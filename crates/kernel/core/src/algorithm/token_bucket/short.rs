@@ -6,7 +6,7 @@
 //! bucket, and until the number is used up (years at most rates); for anything else, the state is converted
 //! to the word that it stands for.
 
-use super::{Ask, MAX_DEBT, TokenBucket};
+use super::{MAX_DEBT, ScaledCost, TokenBucket};
 use crate::cost::Cost;
 use crate::decision::Decision;
 use crate::quota::Quota;
@@ -47,7 +47,7 @@ pub struct ShortStep {
     /// The state to keep; `None` for a denial, which writes nothing.
     pub write: Option<u64>,
     debt: u64,
-    ask: Ask,
+    ask: ScaledCost,
 }
 
 impl ShortBucket {

@@ -5,7 +5,7 @@ use tollgate_lease::Mistake;
 
 use super::Fleet;
 use crate::run;
-use tollgate_lease_sim::{Broken, Outcome, Trouble};
+use tollgate_lease_sim::{Broken, RunOutcome, Trouble};
 use tollgate_testkit::seeds::Seeds;
 
 /// Fleets in which each fault of liveness must be found, and that are tried without a setting.
@@ -29,7 +29,7 @@ pub(super) struct Figures {
 }
 
 impl Fleet {
-    pub(super) fn figures(&self, outcome: &Outcome) -> Figures {
+    pub(super) fn figures(&self, outcome: &RunOutcome) -> Figures {
         let plan = self.plan();
         let served = &outcome.served;
         let sum = |of: fn(&tollgate_lease_sim::Host) -> u64| served.hosts.iter().map(of).sum::<u64>() as f64;
@@ -52,7 +52,7 @@ impl Fleet {
     }
 
     /// L1, L2, L4 and L5.
-    pub(super) fn check(&self, outcome: &Outcome) -> Result<(), Broken> {
+    pub(super) fn check(&self, outcome: &RunOutcome) -> Result<(), Broken> {
         if let Some(broken) = &outcome.broken {
             return Err(broken.clone());
         }

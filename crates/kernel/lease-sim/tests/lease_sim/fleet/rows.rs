@@ -7,7 +7,7 @@ use crate::run;
 use tollgate_lease_sim::{Gaps, Rng};
 
 /// The required result: share of the exact bucket, the worst node's share, and calls per take.
-struct Row {
+struct RequiredResult {
     fleet: Fleet,
     of_exact: f64,
     worst: f64,
@@ -19,64 +19,64 @@ fn light(hot: f64) -> Vec<Load> {
 }
 
 /// Each node in turn is asked for more than the window has, and then for hardly anything.
-fn hot_in_turns() -> Row {
+fn hot_in_turns() -> RequiredResult {
     let loads = [even(1, 600.0, &[1]), even(7, 1.0, &[1])].concat();
     let mut fleet = Fleet::new("window of 400, hot in turns", 200, 400, loads);
     (fleet.window_ms, fleet.turns_ms) = (2_000, 500);
-    Row { fleet, of_exact: 0.95, worst: 0.0, calls: 1.3 }
+    RequiredResult { fleet, of_exact: 0.95, worst: 0.0, calls: 1.3 }
 }
 
 /// Nodes of a long window that end and start ten times a second: the permits that they held count as spent,
 /// and they are forgotten.
-fn churn() -> Row {
+fn churn() -> RequiredResult {
     let mut fleet = Fleet::new("window of 60,000, nodes come and go", 1_000, 60_000, even(10, 100.0, &[1]));
     fleet.window_ms = 60_000;
     fleet.churn(&mut Rng::new(1));
-    Row { fleet, of_exact: 0.85, worst: 0.0, calls: 1.3 }
+    RequiredResult { fleet, of_exact: 0.85, worst: 0.0, calls: 1.3 }
 }
 
 /// One node 30 ms away from the store beside three that are near.
-fn one_far() -> Row {
+fn one_far() -> RequiredResult {
     let mut fleet = Fleet::new("one of 4 nodes 30 ms away", 1_000, 1_000, even(4, 500.0, &[1]));
     fleet.far_us = 14_000;
-    Row { fleet, of_exact: 0.95, worst: 0.8, calls: 0.1 }
+    RequiredResult { fleet, of_exact: 0.95, worst: 0.8, calls: 0.1 }
 }
 
 /// The busiest node is 30 ms away, and its callers wait behind one whose take is large.
-fn far_behind_a_large_take() -> Row {
+fn far_behind_a_large_take() -> RequiredResult {
     let costs = [1, 1, 1, 1, 1, 1, 1, 1, 1, 625];
     let loads = [even(1, 100.0, &costs), even(7, 5.0, &costs)].concat();
     let mut fleet = Fleet::new("30 ms away, costs 1 and 625", 5_000, 2_500, loads);
     (fleet.far_us, fleet.gaps, fleet.measured_ns) = (14_000, Gaps::Bursts(4), 60 * SECOND);
-    Row { fleet, of_exact: 0.94, worst: 0.0, calls: 0.5 }
+    RequiredResult { fleet, of_exact: 0.94, worst: 0.0, calls: 0.5 }
 }
 
-fn rows() -> Vec<Row> {
-    let costly = |name, rate, burst, nodes, takes, costs: &[u64]| Row {
+fn rows() -> Vec<RequiredResult> {
+    let costly = |name, rate, burst, nodes, takes, costs: &[u64]| RequiredResult {
         fleet: Fleet::new(name, rate, burst, even(nodes, takes, costs)),
         of_exact: 0.95,
         worst: 0.0,
         calls: 1.3,
     };
-    let uneven = |name, rate, burst, loads| Row {
+    let uneven = |name, rate, burst, loads| RequiredResult {
         fleet: Fleet::new(name, rate, burst, loads),
         of_exact: 0.95,
         worst: 0.8,
         calls: 1.0,
     };
-    let used_up = |name, rate, burst, nodes, takes: f64| Row {
+    let used_up = |name, rate, burst, nodes, takes: f64| RequiredResult {
         fleet: Fleet::new(name, rate, burst, even(nodes, takes / nodes as f64, &[1])),
         of_exact: 0.95,
         worst: 0.0,
         calls: 0.05,
     };
-    let two_rates = |name, rates: [u64; 2], burst, nodes, takes| Row {
+    let two_rates = |name, rates: [u64; 2], burst, nodes, takes| RequiredResult {
         fleet: Fleet { rates: rates.to_vec(), ..Fleet::new(name, rates[0], burst, even(nodes, takes, &[1])) },
         of_exact: 0.95,
         worst: 0.0,
         calls: 1.0,
     };
-    let window = |name, cost, nodes| Row {
+    let window = |name, cost, nodes| RequiredResult {
         fleet: Fleet {
             window_ms: 2_000,
             ..Fleet::new(name, 500, 1_000, even(nodes, 1_000.0 / nodes as f64 / cost as f64, &[cost]))
@@ -134,7 +134,7 @@ fn rows() -> Vec<Row> {
 /// The rows that miss what they must reach, with their figures: of all rows, or of one.
 pub(super) fn short_rows(fault: Option<Mistake>, only: Option<&str>) -> Vec<(String, String)> {
     let mut short = Vec::new();
-    for Row { fleet, of_exact, worst, calls } in rows() {
+    for RequiredResult { fleet, of_exact, worst, calls } in rows() {
         if only.is_some_and(|name| name != fleet.name) {
             continue;
         }

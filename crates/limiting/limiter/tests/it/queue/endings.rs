@@ -7,7 +7,7 @@ use tollgate_limiter::{Intervened, Intervention, Limiter, LimiterSettings};
 use tollgate_store::ModelStore;
 use tollgate_store::suite::{Down, OutageStore};
 
-use super::Seen::{Denied, Passed, Waits};
+use super::RequestFate::{Denied, Passed, Waits};
 use super::{Hall, LONG};
 use crate::common::{beside_memory, cut, limiter, policy};
 

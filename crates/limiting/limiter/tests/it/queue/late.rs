@@ -9,14 +9,14 @@ use tollgate_core::{Cost, Decision, Timestamp};
 use tollgate_limiter::{Descriptor, Entry, Limiter, LimiterSettings, Patience, Request, Scratch};
 use tollgate_store::{Charge, Counter, Inspection, ModelStore, Store, StoreError, StoreName, Take, Verdicts};
 
-use super::sim::{MOST_LATE, Tasks, World};
+use super::sim::{MOST_LATE, SimClock, Tasks};
 use crate::common::{NOON, policy};
 
 /// A node's way to a store that decides by its own clock, and is so far away.
 #[derive(Clone)]
 struct Far {
     store: Arc<ModelStore>,
-    world: Arc<World>,
+    world: Arc<SimClock>,
     way: Duration,
 }
 
@@ -74,7 +74,7 @@ impl Store for Far {
 
 /// Clients that send their next request as soon as they have the answer to the one before.
 #[derive(Clone, Debug)]
-struct Load {
+struct Clients {
     rate: u64,
     burst: u64,
     /// Each client's requests have one of these costs.
@@ -88,7 +88,7 @@ struct Load {
     seed: u64,
 }
 
-impl Default for Load {
+impl Default for Clients {
     fn default() -> Self {
         let costs = vec![1];
         let trip = Duration::ZERO;
@@ -96,7 +96,7 @@ impl Default for Load {
     }
 }
 
-impl Load {
+impl Clients {
     /// Long enough for some tens of permits, and for timers to be late often.
     fn runs_for(&self) -> Duration {
         Duration::from_millis((200_000 / self.rate).clamp(400, 20_000))
@@ -107,7 +107,7 @@ impl Load {
         let limit = format!("{{name: first, rate: {}/s burst {}}}", self.rate, self.burst);
         let rule = format!("{{key: k, on_limit: queue, max_wait: 30s, limits: [{limit}{}]}}", self.beside);
         let text = format!("{{domain: d, descriptors: [{rule}]}}");
-        let world = World::at(NOON + Duration::from_micros(self.seed % 1_000));
+        let world = SimClock::at(NOON + Duration::from_micros(self.seed % 1_000));
         world.be_late(self.seed);
         let store = Arc::new(ModelStore::default());
         let limiters: Vec<_> = (0..self.nodes)
@@ -173,7 +173,7 @@ impl Load {
 }
 
 /// Whether a request passes.
-async fn ask(limiter: &Limiter<Far>, world: &Arc<World>, cost: u64) -> bool {
+async fn ask(limiter: &Limiter<Far>, world: &Arc<SimClock>, cost: u64) -> bool {
     let entries = [Entry { key: b"k", value: b"v" }];
     let request = Request { domain: "d", descriptors: &[Descriptor::new(&entries)], hits: cost };
     let now = || world.now();
@@ -188,7 +188,7 @@ async fn ask(limiter: &Limiter<Far>, world: &Arc<World>, cost: u64) -> bool {
 fn at_every_rate_and_burst_at_least_95_percent_flow_with_late_timers_and_never_more() {
     for rate in [1, 10, 60, 100, 333, 500, 1_000, 2_000, 5_000, 10_000] {
         for (burst, costs) in [(1, vec![1]), (3, vec![3]), (3, vec![1, 3, 2]), (5, vec![1])] {
-            Load { rate, burst, costs, ..Load::default() }.check(0.95);
+            Clients { rate, burst, costs, ..Clients::default() }.check(0.95);
         }
     }
 }
@@ -200,8 +200,8 @@ fn the_same_holds_over_a_store_that_one_or_several_nodes_share() {
         for (nodes, trip) in [(1, micros(300)), (3, micros(300)), (2, micros(2_000))] {
             let burst = 3;
             let costs = vec![1, 3, 2];
-            Load { rate, nodes, trip, clients: 128, ..Load::default() }.check(0.95);
-            Load { rate, burst, costs, nodes, trip, clients: 128, ..Load::default() }.check(0.95);
+            Clients { rate, nodes, trip, clients: 128, ..Clients::default() }.check(0.95);
+            Clients { rate, burst, costs, nodes, trip, clients: 128, ..Clients::default() }.check(0.95);
         }
     }
 }
@@ -211,7 +211,7 @@ fn another_limit_beside_does_not_slow_it_down() {
     for rate in [100, 10_000] {
         for beside in [", {name: day, rate: 1000000/d}", ", {name: wide, rate: 20000/s burst 9}"] {
             for trip in [Duration::ZERO, Duration::from_micros(300)] {
-                Load { rate, beside, trip, ..Load::default() }.check(0.95);
+                Clients { rate, beside, trip, ..Clients::default() }.check(0.95);
             }
         }
     }
@@ -222,7 +222,7 @@ fn another_limit_beside_does_not_slow_it_down() {
 fn one_that_leaves_while_the_store_is_asked_holds_nobody_up() {
     let way = Duration::from_millis(4);
     for left_after_ms in 0..30 {
-        let world = World::at(NOON);
+        let world = SimClock::at(NOON);
         let store = Far { store: Arc::default(), world: world.clone(), way };
         let rule = "{key: k, rate_limit: {rate: 100/s burst 1, on_limit: queue, max_wait: 1s}}";
         let text = format!("{{domain: d, descriptors: [{rule}]}}");
@@ -266,6 +266,6 @@ proptest! {
         seed in any::<u64>(),
     ) {
         let burst = costs.iter().max().copied().unwrap_or(1) + more;
-        Load { rate, burst, costs, clients: 128, nodes, trip, seed, ..Load::default() }.check(0.95);
+        Clients { rate, burst, costs, clients: 128, nodes, trip, seed, ..Clients::default() }.check(0.95);
     }
 }

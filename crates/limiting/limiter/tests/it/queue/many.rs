@@ -7,7 +7,7 @@ use tollgate_limiter::{Limiter, LimiterSettings};
 use tollgate_store::ModelStore;
 
 use super::Hall;
-use super::Seen::{Denied, Passed, Waits};
+use super::RequestFate::{Denied, Passed, Waits};
 use crate::common::policy;
 
 const RULES: &str = "

@@ -9,7 +9,7 @@ use tollgate_core::{Algorithm, Cost, Quota, Refill, RetryAfter, State, Timestamp
 use tollgate_limiter::{Descriptor, Entry, Limiter, LimiterSettings, Patience, Request, Scratch};
 use tollgate_store::ModelStore;
 
-use super::sim::{Tasks, World};
+use super::sim::{SimClock, Tasks};
 use crate::common::{NOON, policy};
 
 #[derive(Clone, Copy, Debug)]
@@ -69,7 +69,7 @@ fn play(rule: &str, callers: &[Caller]) -> Vec<Fate> {
     );
     let limiter = Limiter::new(policy(&text), ModelStore::default(), LimiterSettings::default());
     let fates = RefCell::new(vec![Fate::Left; callers.len()]);
-    let world = World::at(NOON);
+    let world = SimClock::at(NOON);
     let mut tasks = Tasks::new(&world);
     let mut arrives = NOON;
     // By time; those who leave before those who come.

@@ -15,7 +15,7 @@ pub(crate) const MOST_LATE: Duration = Duration::from_millis(6);
 
 /// The time, and who is to be woken when.
 #[derive(Default)]
-pub(crate) struct World {
+pub(crate) struct SimClock {
     now: AtomicU64,
     /// Seconds by which the clock is ahead of the time.
     skew_s: AtomicI64,
@@ -25,7 +25,7 @@ pub(crate) struct World {
     timers: Mutex<std::collections::BTreeMap<(u64, u64), Waker>>,
 }
 
-impl World {
+impl SimClock {
     pub(crate) fn at(now: Timestamp) -> Arc<Self> {
         let world = Self::default();
         world.now.store(now.as_nanos(), SeqCst);
@@ -84,7 +84,7 @@ impl World {
 }
 
 pub(crate) struct Sleep {
-    world: Arc<World>,
+    world: Arc<SimClock>,
     key: (u64, u64),
 }
 
@@ -119,12 +119,12 @@ type Task<'t> = Pin<Box<dyn Future<Output = ()> + 't>>;
 
 /// Tasks, polled in the order in which they were started.
 pub(crate) struct Tasks<'t> {
-    world: Arc<World>,
+    world: Arc<SimClock>,
     tasks: Vec<(Arc<Flag>, Option<Task<'t>>)>,
 }
 
 impl<'t> Tasks<'t> {
-    pub(crate) fn new(world: &Arc<World>) -> Self {
+    pub(crate) fn new(world: &Arc<SimClock>) -> Self {
         Self { world: Arc::clone(world), tasks: Vec::new() }
     }
 

@@ -6,7 +6,7 @@ use tollgate_core::RetryAfter;
 use tollgate_limiter::{Descriptor, Entry, Limiter, LimiterSettings, Request, Scratch};
 use tollgate_store::{ModelStore, block_on};
 
-use super::Seen::{Denied, Passed, Waits};
+use super::RequestFate::{Denied, Passed, Waits};
 use super::{Hall, LONG};
 use crate::common::{limiter, policy};
 

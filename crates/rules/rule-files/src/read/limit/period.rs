@@ -11,10 +11,10 @@ use crate::read::guesses;
 use crate::read::path::Path;
 use crate::read::reader::{Fields, Reader};
 use crate::read::scalar::quoted;
-use crate::yaml_tree::{Kind, Node};
+use crate::yaml_tree::{Kind, YamlNode};
 
 /// True for the name of a unit, in any letter case.
-pub(super) fn is_unit(node: &Node) -> bool {
+pub(super) fn is_unit(node: &YamlNode) -> bool {
     matches!(&node.kind, Kind::Scalar(scalar) if unit(&scalar.text).is_some())
 }
 
@@ -109,7 +109,7 @@ impl Reader<'_> {
         unit
     }
 
-    fn time_zone(&mut self, node: &Node, path: &Path<'_>) -> Option<jiff::tz::TimeZone> {
+    fn time_zone(&mut self, node: &YamlNode, path: &Path<'_>) -> Option<jiff::tz::TimeZone> {
         let scalar = self.scalar(node, path, "a time zone such as Asia/Shanghai")?;
         if let Ok(zone) = jiff::tz::TimeZone::get(&scalar.text) {
             return Some(zone);

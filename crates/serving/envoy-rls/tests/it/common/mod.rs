@@ -133,9 +133,9 @@ impl Server {
     }
 
     /// A client as other people's programs have it.
-    pub async fn client(&self) -> Client {
+    pub async fn client(&self) -> GrpcClient {
         let channel = Channel::from_shared(format!("http://{}", self.address)).expect("a URI");
-        Client(tonic::client::Grpc::new(channel.connect().await.expect("connected")))
+        GrpcClient(tonic::client::Grpc::new(channel.connect().await.expect("connected")))
     }
 
     /// HTTP/2 by hand.
@@ -148,9 +148,9 @@ impl Server {
     }
 }
 
-pub struct Client(pub tonic::client::Grpc<Channel>);
+pub struct GrpcClient(pub tonic::client::Grpc<Channel>);
 
-impl Client {
+impl GrpcClient {
     pub async fn unary<Q, A>(&mut self, path: &'static str, request: Q) -> Result<A, tonic::Status>
     where
         Q: Message + Default + Send + Sync + 'static,

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tollgate_core::{ManualClock, Timestamp};
 use tollgate_envoy_rls::{Limits, RateLimitService, ReplyOptions};
-use tollgate_http_api::{HttpApi, HttpSettings, Node, NodeState};
+use tollgate_http_api::{HttpApi, HttpSettings, NodeState, NodeStatus};
 use tollgate_http_kit::{AdminAccess, HttpSurface, Shared, SurfaceSettings};
 use tollgate_limiter::{Limiter, LimiterSettings, Policy, Undecided};
 use tollgate_net::{AcceptLimits, ConnectionStats, accept};
@@ -57,9 +57,9 @@ pub const NOW: Timestamp = Timestamp::from_unix_seconds(1_700_000_000);
 
 /// The state that the process reports; tests set it.
 #[derive(Debug)]
-pub struct State(pub Mutex<NodeState>);
+pub struct ReportedState(pub Mutex<NodeState>);
 
-impl Node for State {
+impl NodeStatus for ReportedState {
     fn state(&self) -> NodeState {
         self.0.lock().clone()
     }
@@ -73,7 +73,7 @@ pub fn policy(rules: &str) -> Policy {
 pub struct TestApi<S: Store> {
     pub api: HttpApi<S>,
     pub clock: ManualClock,
-    pub node: Arc<State>,
+    pub node: Arc<ReportedState>,
 }
 
 pub fn api_of(policy: Policy, settings: HttpSettings) -> TestApi<MemoryStore> {
@@ -85,14 +85,14 @@ pub fn api_over<S: Store>(limiter: Limiter<S>, settings: HttpSettings) -> TestAp
     let limiter = Arc::new(limiter);
     let clock = ManualClock::at(NOW);
     let state = NodeState { is_ready: true, ..NodeState::default() };
-    let node = Arc::new(State(Mutex::new(state)));
+    let node = Arc::new(ReportedState(Mutex::new(state)));
     let (_, ready) = watch::channel(true);
     let at: Arc<dyn tollgate_core::Clock> = Arc::new(clock.clone());
     let options = ReplyOptions::default();
     let limits = Limits::default();
     let service =
         Arc::new(RateLimitService::new(Arc::clone(&limiter), Arc::clone(&at), ready, options, limits));
-    let process: Arc<dyn Node> = Arc::clone(&node) as _;
+    let process: Arc<dyn NodeStatus> = Arc::clone(&node) as _;
     let api = HttpApi::new(limiter, at, process, Arc::new(service.over_http(settings.style)), settings);
     TestApi { api, clock, node }
 }
@@ -106,7 +106,7 @@ pub fn loopback() -> SurfaceSettings {
 pub struct Server {
     pub address: SocketAddr,
     pub clock: ManualClock,
-    pub node: Arc<State>,
+    pub node: Arc<ReportedState>,
     pub drain: watch::Sender<bool>,
     pub ended: JoinHandle<()>,
     pub connections: Arc<ConnectionStats>,
@@ -167,22 +167,22 @@ impl Server {
         Self { address, clock, node, drain, ended, connections, shared }
     }
 
-    pub async fn client(&self) -> Client {
+    pub async fn client(&self) -> HttpClient {
         let stream = TcpStream::connect(self.address).await.expect("it listens");
         stream.set_nodelay(true).expect("a socket");
-        Client { stream, rest: Vec::new() }
+        HttpClient { stream, rest: Vec::new() }
     }
 }
 
 /// A reply as received.
 #[derive(Debug, Clone)]
-pub struct Reply {
+pub struct HttpReply {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
 }
 
-impl Reply {
+impl HttpReply {
     pub fn header(&self, name: &str) -> Option<&str> {
         let mut found = self.headers.iter().filter(|(it, _)| it == name);
         let value = found.next().map(|(_, value)| value.as_str());
@@ -209,23 +209,23 @@ impl Reply {
 }
 
 /// One connection to a server.
-pub struct Client {
+pub struct HttpClient {
     pub stream: TcpStream,
     pub rest: Vec<u8>,
 }
 
-impl Client {
+impl HttpClient {
     pub async fn send(&mut self, bytes: impl AsRef<[u8]>) {
         // A server that has closed already is seen at the next reading.
         let _ = self.stream.write_all(bytes.as_ref()).await;
     }
 
     /// The next answer; `None` when the connection ends first.
-    pub async fn reply(&mut self) -> Option<Reply> {
+    pub async fn reply(&mut self) -> Option<HttpReply> {
         self.reply_to("GET").await
     }
 
-    pub async fn reply_to(&mut self, method: &str) -> Option<Reply> {
+    pub async fn reply_to(&mut self, method: &str) -> Option<HttpReply> {
         let head = loop {
             if let Some(end) = self.rest.windows(4).position(|it| it == b"\r\n\r\n") {
                 let head: Vec<u8> = self.rest.drain(..end + 4).collect();
@@ -248,7 +248,7 @@ impl Client {
         while self.rest.len() < length {
             self.more().await?;
         }
-        Some(Reply { status, headers, body: self.rest.drain(..length).collect() })
+        Some(HttpReply { status, headers, body: self.rest.drain(..length).collect() })
     }
 
     async fn more(&mut self) -> Option<()> {
@@ -267,7 +267,7 @@ impl Client {
         self.rest.is_empty() && self.more().await.is_none()
     }
 
-    pub async fn ask(&mut self, method: &str, target: &str, fields: &str, body: &str) -> Reply {
+    pub async fn ask(&mut self, method: &str, target: &str, fields: &str, body: &str) -> HttpReply {
         let length = if body.is_empty() && method != "POST" {
             String::new()
         } else {
@@ -278,11 +278,11 @@ impl Client {
         self.reply_to(method).await.unwrap_or_else(|| panic!("{method} {target} was not answered"))
     }
 
-    pub async fn get(&mut self, target: &str) -> Reply {
+    pub async fn get(&mut self, target: &str) -> HttpReply {
         self.ask("GET", target, "", "").await
     }
 
-    pub async fn post(&mut self, target: &str, body: &str) -> Reply {
+    pub async fn post(&mut self, target: &str, body: &str) -> HttpReply {
         self.ask("POST", target, "content-type: application/json\r\n", body).await
     }
 }

@@ -40,14 +40,14 @@ impl Surface for Echo {
     }
 }
 
-pub struct Server {
+pub struct TestServer {
     pub address: SocketAddr,
     pub stats: Arc<ConnectionStats>,
     pub drain: watch::Sender<bool>,
     pub ended: JoinHandle<()>,
 }
 
-impl Server {
+impl TestServer {
     pub async fn start(tls: Option<Arc<Tls>>, limits: AcceptLimits) -> Self {
         Self::with(Echo, tls, limits).await
     }

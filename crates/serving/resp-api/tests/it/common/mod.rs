@@ -93,11 +93,11 @@ impl<S: Store> Server<S> {
         Self { address, clock, api, drain, thread: Some(thread) }
     }
 
-    pub(crate) fn connect(&self) -> Client {
+    pub(crate) fn connect(&self) -> RespClient {
         let stream = TcpStream::connect(self.address).expect("it listens");
         stream.set_read_timeout(Some(Duration::from_secs(300))).expect("a timeout");
         stream.set_nodelay(true).expect("a socket");
-        Client { reader: BufReader::new(stream) }
+        RespClient { reader: BufReader::new(stream) }
     }
 
     pub(crate) fn advance_ms(&self, ms: u64) {
@@ -124,11 +124,11 @@ impl<S: Store> Drop for Server<S> {
     }
 }
 
-pub(crate) struct Client {
+pub(crate) struct RespClient {
     reader: BufReader<TcpStream>,
 }
 
-impl Client {
+impl RespClient {
     pub(crate) fn stream(&mut self) -> &mut TcpStream {
         self.reader.get_mut()
     }

@@ -6,11 +6,11 @@ use serde_json::Value;
 use tollgate::{AcquireError, Clock as _, Reservation, Timestamp};
 
 use super::{Subject, zero_when_admitted};
-use crate::vectors::case::{Fields, PATIENCE, Seen, Stop, few, lacks, skip};
+use crate::vectors::case::{Fields, PATIENCE, StepAnswer, Stop, few, lacks, skip};
 use crate::vectors::quotas::instant;
 
 impl Subject<'_> {
-    pub(super) fn try_acquire(&mut self, step: &Fields, n: u64) -> Result<Seen, Stop> {
+    pub(super) fn try_acquire(&mut self, step: &Fields, n: u64) -> Result<StepAnswer, Stop> {
         // Below zero it counts as zero there.
         let timeout_us = step.get("timeout_us").and_then(Value::as_i64);
         let timeout_us = timeout_us.ok_or_else(|| Stop::Skip("`timeout_us` is not a whole number".into()))?;
@@ -21,14 +21,14 @@ impl Subject<'_> {
         if let Ok(reservation) = reservation {
             reservation.commit(n);
         }
-        Ok(Seen::from([("ok", ok.into())]))
+        Ok(StepAnswer::from([("ok", ok.into())]))
     }
 
-    pub(super) fn reserve(&mut self, step: &Fields, n: u64, now: Timestamp) -> Result<Seen, Stop> {
+    pub(super) fn reserve(&mut self, step: &Fields, n: u64, now: Timestamp) -> Result<StepAnswer, Stop> {
         let handle = step.text("handle")?;
         if step.get("cancelled_before").is_some_and(|it| *it == true) {
             // Given up before it was asked: nothing reaches us.
-            return Ok(Seen::from([("ok", false.into()), ("reason", "cancelled".into())]));
+            return Ok(StepAnswer::from([("ok", false.into()), ("reason", "cancelled".into())]));
         }
         let timeout_ns = self.params().maybe_number("timeout_ns")?;
         if timeout_ns == Some(0) {
@@ -43,7 +43,7 @@ impl Subject<'_> {
         let deadline = step.maybe_number("deadline_ns")?.map(|ns| self.at(ns)).transpose()?;
         let no = |reason: &str| {
             let wait = if timeout_ns.is_some() { Value::Null } else { 0.into() };
-            Seen::from([("ok", false.into()), ("wait_ns", wait), ("reason", reason.into())])
+            StepAnswer::from([("ok", false.into()), ("wait_ns", wait), ("reason", reason.into())])
         };
         if deadline.is_some_and(|at| at < now) {
             return Ok(no("deadline"));
@@ -73,7 +73,7 @@ impl Subject<'_> {
             if act_at > cancel_at {
                 self.clock.set(cancel_at);
                 reservations.into_iter().for_each(Reservation::cancel);
-                return Ok(Seen::from([
+                return Ok(StepAnswer::from([
                     ("ok", false.into()),
                     ("reason", "cancelled".into()),
                     ("returned_at_ns", cancel_ns.into()),
@@ -93,7 +93,7 @@ impl Subject<'_> {
         }
         let act_at_ns = self.ns_of(act_at);
         let wait = act_at.since(now);
-        Ok(Seen::from([
+        Ok(StepAnswer::from([
             ("ok", true.into()),
             ("wait_ns", (wait.as_nanos() as u64).into()),
             ("wait_us_exact", (wait.as_nanos() as f64 / 1e3).into()),
@@ -104,7 +104,7 @@ impl Subject<'_> {
     }
 
     /// Callers that come together and wait as long as the vector says.
-    pub(super) fn acquire_many(&mut self, step: &Fields, n: u64, now: Timestamp) -> Result<Seen, Stop> {
+    pub(super) fn acquire_many(&mut self, step: &Fields, n: u64, now: Timestamp) -> Result<StepAnswer, Stop> {
         let max_wait = Duration::from_nanos(self.params().number("timeout_ns")?);
         let limiter = self.only("")?.clone();
         let mut admitted = 0_u64;
@@ -119,7 +119,7 @@ impl Subject<'_> {
                 Err(_) => rejected += 1,
             }
         }
-        Ok(Seen::from([
+        Ok(StepAnswer::from([
             ("ok_count", admitted.into()),
             ("ok_at_ns", self.ns_of(last).into()),
             ("rejected_count", rejected.into()),
@@ -128,7 +128,7 @@ impl Subject<'_> {
     }
 
     /// Callers that take one permit each, whichever task they belong to: when the last has its permit.
-    pub(super) fn acquire_total(&mut self, step: &Fields, now: Timestamp) -> Result<Seen, Stop> {
+    pub(super) fn acquire_total(&mut self, step: &Fields, now: Timestamp) -> Result<StepAnswer, Stop> {
         let n = step.calls("n")?;
         let _ = step.maybe_number("tasks")?;
         let limiter = self.only("")?;
@@ -138,7 +138,7 @@ impl Subject<'_> {
             last = last.max(reservation.act_at());
             reservation.commit(1);
         }
-        Ok(Seen::from([("total_ns", (last.since(now).as_nanos() as u64).into())]))
+        Ok(StepAnswer::from([("total_ns", (last.since(now).as_nanos() as u64).into())]))
     }
 
     /// Whether windows promise permits of later windows; a caller that wants several takes one after another.
@@ -159,7 +159,7 @@ impl Subject<'_> {
     }
 
     /// Callers that take their permits one after another in one line: how long the last one waits.
-    pub(super) fn one_by_one(&mut self, step: &Fields, now: Timestamp) -> Result<Seen, Stop> {
+    pub(super) fn one_by_one(&mut self, step: &Fields, now: Timestamp) -> Result<StepAnswer, Stop> {
         let permits = step.calls("n")?.saturating_mul(step.maybe_number("repeat")?.unwrap_or(1));
         let limiter = self.only("")?.clone();
         let reserve = || limiter.reserve(1, PATIENCE).or_else(|_| skip("a queue that is full"));
@@ -174,7 +174,7 @@ impl Subject<'_> {
         let next_free = next.act_at();
         next.cancel();
         let level = self.level("")?;
-        Ok(Seen::from([
+        Ok(StepAnswer::from([
             ("last_wait_ns", (last.since(now).as_nanos() as u64).into()),
             ("next_free_ns", self.ns_of(next_free).into()),
             ("available_after", level.into()),
@@ -183,7 +183,7 @@ impl Subject<'_> {
 
     /// Plays callers that each wait for one limiter after another, and counts those that were through before
     /// `end_ns`.
-    pub(super) fn count_taken_before(&mut self, end_ns: u64) -> Result<Seen, Stop> {
+    pub(super) fn count_taken_before(&mut self, end_ns: u64) -> Result<StepAnswer, Stop> {
         self.keys.clear();
         let clock = self.clock.clone();
         let began = self.began;
@@ -200,7 +200,7 @@ impl Subject<'_> {
             for at_ns in takes {
                 count += u64::from(reserve(0, at_ns)? < end_ns);
             }
-            return Ok(Seen::from([("count", count.into())]));
+            return Ok(StepAnswer::from([("count", count.into())]));
         }
         if limiters.len() != 2 {
             return skip("callers that take from other than one limiter, or two in turn");
@@ -217,6 +217,6 @@ impl Subject<'_> {
             count += u64::from(is_at_fast && through < end_ns);
             *next = (through, takes_slow, !takes_slow || !is_at_fast);
         }
-        Ok(Seen::from([("count", count.into())]))
+        Ok(StepAnswer::from([("count", count.into())]))
     }
 }

@@ -5,7 +5,7 @@ use crate::tests::{at_ms, check, plan_for};
 
 fn client() -> (Http2, Vec<u8>) {
     let plan = Plan { in_flight: 2, ..plan_for("grpc://h:1", check()) };
-    let request = Arc::new(Request::new(&plan).expect("can be asked"));
+    let request = Arc::new(RequestTemplate::new(&plan).expect("can be asked"));
     let mut client = Http2::new(request, &plan);
     let mut out = Vec::new();
     client.open(&mut out);
