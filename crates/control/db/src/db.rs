@@ -25,9 +25,12 @@ const MAX_WAITING: usize = 512;
 /// Threads that read.
 const READERS: usize = 4;
 
+/// Work for a thread, which leaves its result elsewhere.
+type Work = Box<dyn FnOnce(&mut Sqlite) + Send>;
+
 /// Work for a thread, and where it says that the work has ended without a panic.
 struct Job {
-    work: Box<dyn FnOnce(&mut Sqlite) + Send>,
+    work: Work,
     done: oneshot::Sender<()>,
 }
 
@@ -279,7 +282,7 @@ impl JobQueue {
     }
 
     /// Queues `work`. The receiver returns once it has ended, with an error if it panicked.
-    fn send(&self, work: Box<dyn FnOnce(&mut Sqlite) + Send>) -> Result<oneshot::Receiver<()>, DbError> {
+    fn send(&self, work: Work) -> Result<oneshot::Receiver<()>, DbError> {
         let (done, ended) = oneshot::channel();
         self.waiting.fetch_add(1, Relaxed);
         self.jobs.try_send(Job { work, done }).map_err(|error| {
@@ -303,9 +306,7 @@ impl<T, E: From<DbError>> Kept<Result<T, E>> {
 }
 
 /// `work` without its types, and where its result will be.
-fn kept<R: Send + 'static>(
-    work: impl FnOnce(&mut Sqlite) -> R + Send + 'static,
-) -> (Box<dyn FnOnce(&mut Sqlite) + Send>, Kept<R>) {
+fn kept<R: Send + 'static>(work: impl FnOnce(&mut Sqlite) -> R + Send + 'static) -> (Work, Kept<R>) {
     let result = Arc::new(Mutex::new(None));
     let kept = Kept(Arc::clone(&result));
     let work = move |sqlite: &mut Sqlite| {
