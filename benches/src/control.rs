@@ -5,6 +5,7 @@
 
 mod plane;
 mod simulated;
+mod time;
 
 use std::time::Duration;
 
@@ -185,10 +186,10 @@ fn with_users(plane: &Plane, sizes: &Sizes) -> anyhow::Result<Vec<String>> {
     let paths = ["/", "/rules", "/rules?search=k7", "/nodes", "/top", "/versions", "/changes", "/audit"];
     let of_user = |user: usize| -> anyhow::Result<Vec<f64>> {
         let client = plane.client();
-        simulated::pause(sizes.thinking.mul_f64(user as f64 / USERS as f64));
+        time::pause(sizes.thinking.mul_f64(user as f64 / USERS as f64));
         let asks = (sizes.asks / 15).max(1);
         let ask = |n: usize| {
-            simulated::pause(sizes.thinking);
+            time::pause(sizes.thinking);
             client.time("GET", paths[(user + n) % paths.len()], None)
         };
         (0..asks).map(ask).collect()
@@ -235,7 +236,7 @@ fn of_fleet(plane: &Plane, client: &ConsoleClient, sizes: &Sizes) -> anyhow::Res
     rows.push(row(&format!("from click to in force, all of {nodes} nodes"), &to_all, "–"));
     rows.push(row(&format!("save one, with {nodes} nodes"), &saved, "300"));
     let before = plane.cpu_seconds()?;
-    let ((), took) = timed(|| simulated::pause(sizes.reporting));
+    let ((), took) = timed(|| time::pause(sizes.reporting));
     let share = 100.0 * (plane.cpu_seconds()? - before) / took.as_secs_f64();
     rows.push(row(&format!("{nodes} nodes report {rules} rules every 5 s, % of a core"), &[share], "50"));
     for (what, path) in [("list", "/rules"), ("overview", "/"), ("page of a rule", "/apps/app-1/rules/k0")] {
@@ -266,7 +267,7 @@ fn of_three(
     let mut in_force = Vec::new();
     for click in 0..sizes.clicks {
         let key = format!("new-{click}");
-        let clicked = simulated::now();
+        let clicked = time::now();
         let seen: anyhow::Result<Vec<f64>> = std::thread::scope(|scope| {
             let watching: Vec<_> = nodes
                 .iter()

@@ -13,7 +13,7 @@ use tollgate_fleet_proto::{Report, RuleCounts, TopKey};
 use ureq::Agent;
 
 use super::milliseconds;
-use super::simulated::{now, pause};
+use super::time::{now, pause};
 use crate::process::{Process, free_port};
 use crate::stopwatch::timed;
 

@@ -1,35 +1,18 @@
 //! Nodes that run their end of the protocol over real sockets, many in one process: no rules to parse, no
 //! files to write, no requests to decide.
 
-use std::sync::LazyLock;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
-use tollgate_clock::MonotonicClock;
-use tollgate_core::{Clock as _, Timestamp};
+use tollgate_core::Timestamp;
 use tollgate_fleet_agent::{
     Action, Agent, AgentSettings, Counts, Endpoint, Event, Identity, RuleTotals, Sample, Start,
 };
 
 use super::plane::Plane;
-
-static CLOCK: LazyLock<MonotonicClock> = LazyLock::new(MonotonicClock::new);
-
-/// The time of all that is measured here.
-pub(crate) fn now() -> Timestamp {
-    CLOCK.now()
-}
-
-/// Lets time pass.
-#[allow(
-    clippy::disallowed_methods,
-    reason = "a benchmark measures a span of time, and asks again until something is so"
-)]
-pub(crate) fn pause(span: Duration) {
-    std::thread::sleep(span);
-}
+use super::time::now;
 
 /// Nodes that are attached; dropped, they are gone.
 pub(crate) struct Fleet {

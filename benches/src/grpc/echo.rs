@@ -23,6 +23,9 @@ use tonic_prost::ProstCodec;
 
 use crate::process::pinned;
 
+/// The path of the call.
+pub(super) const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+
 /// The parts of Envoy's messages that the comparison needs.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct RateLimitRequest {
@@ -113,7 +116,7 @@ pub(crate) fn ask(port: u16) -> anyhow::Result<()> {
         let channel = tonic::transport::Endpoint::new(format!("http://127.0.0.1:{port}"))?.connect().await?;
         let mut client = tonic::client::Grpc::new(channel);
         client.ready().await?;
-        let path = http::uri::PathAndQuery::from_static(super::servers::SHOULD_RATE_LIMIT);
+        let path = http::uri::PathAndQuery::from_static(SHOULD_RATE_LIMIT);
         let message = tonic::Request::new(RateLimitRequest::decode(request().as_slice())?);
         let codec = ProstCodec::<RateLimitRequest, RateLimitResponse>::default();
         let answer = client.unary(message, path, codec).await?.into_inner();

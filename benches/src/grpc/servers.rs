@@ -6,13 +6,12 @@ use std::process::Command;
 use anyhow::{Context as _, ensure};
 use prost::Message as _;
 
-use super::echo::{self, Behind, Runtime, Serve};
+use super::echo::{self, Behind, Runtime, SHOULD_RATE_LIMIT, Serve};
 use crate::process::{Process, built_tollgate, free_port, pinned};
 use crate::settings::Settings;
 
 /// The reference that the others are compared with.
 pub(crate) const LIMITADOR: &str = "limitador crate behind tonic";
-pub(super) const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 
 /// A running server.
 pub(crate) struct GrpcServer {

@@ -11,7 +11,7 @@ use tollgate_rule_files::WatchHandle;
 
 use crate::any_store::NodeLimiter;
 use crate::node_control::controlled::Controlled;
-use crate::settings::ReadyNeeds;
+use crate::settings::store::ReadyNeeds;
 
 /// Interval at which a process that started without rules checks for some.
 const RULES_CHECK: Duration = Duration::from_millis(20);

@@ -23,7 +23,7 @@ pub(crate) mod row;
 mod rules;
 pub(crate) mod secret;
 pub(crate) mod serving;
-mod store;
+pub(crate) mod store;
 mod table;
 mod telemetry;
 mod tls;

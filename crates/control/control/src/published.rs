@@ -31,7 +31,7 @@ pub(crate) type ChangeAs =
 pub(crate) struct Kept<T>(Arc<Mutex<Option<T>>>);
 
 impl<T> Kept<T> {
-    /// Two handles: for the change, and for who waits for it.
+    /// Two handles: for the change, and for its caller.
     pub(crate) fn new() -> (Self, Self) {
         let value = Arc::new(Mutex::new(None));
         (Self(Arc::clone(&value)), Self(value))

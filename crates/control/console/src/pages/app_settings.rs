@@ -9,6 +9,7 @@ use tollgate_control::{FieldFault, Role};
 use tollgate_http_kit::Reply;
 
 use super::confirm::ConfirmPage;
+use super::hrefs::settings_href;
 use super::rollouts::plan_fields;
 use crate::console::Console;
 use crate::field::Field;
@@ -117,11 +118,6 @@ fn ask_disable(visit: &Visit, app: &App) -> Result<Reply, Failure> {
         back: settings_href(&app.name),
     };
     page(StatusCode::OK, &confirm)
-}
-
-/// Where the settings of an app are.
-pub(super) fn settings_href(app: &str) -> String {
-    format!("/apps/{}/settings", encoded(app))
 }
 
 fn form(

@@ -7,15 +7,14 @@ use tollgate_control::actor::EVERY_APP;
 use tollgate_control::audit::{self, AuditEntry, Chain, Filter};
 use tollgate_http_kit::Reply;
 
-use super::changes::change_href;
-use super::files::file_href;
-use super::rules::rule_href;
+use super::diffs::{one_line, shown};
+use super::hrefs::{change_href, file_href, rule_href};
 use super::sections::{Form, Section, SectionsPage};
 use super::table::{Cell, cell};
 use crate::console::Console;
 use crate::field::Field;
 use crate::frame::{Frame, page};
-use crate::texts::{Lang, access, changes, grouped, overrides};
+use crate::texts::{Lang, access, grouped, overrides};
 use crate::web::{Failure, Visit, query_of};
 
 /// Entries of a page.
@@ -176,40 +175,6 @@ fn lines_of(visit: &Visit, entry: &AuditEntry) -> Vec<(String, String)> {
 
 fn object(value: &Value) -> Option<&Map<String, Value>> {
     value.as_object()
-}
-
-fn shown(value: &Value) -> String {
-    let text = match value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    };
-    tollgate_human_text::clip_to(&text, 100)
-}
-
-/// The change of a rule: `rate 5 → 8`.
-pub(super) fn one_line(
-    lang: Lang,
-    before: Option<&Map<String, Value>>,
-    after: Option<&Map<String, Value>>,
-) -> String {
-    let c = changes::Texts::of(lang);
-    let numbers = |side: &Map<String, Value>| {
-        let named = ["rate", "max_permits", "state"].iter().filter_map(|name| Some((name, side.get(*name)?)));
-        named.map(|(name, value)| format!("{name} {}", shown(value))).collect::<Vec<_>>().join(" · ")
-    };
-    match (before, after) {
-        (None, Some(new)) => format!("{} {}", c.created, numbers(new)),
-        (Some(old), None) => format!("{} {}", c.deleted, numbers(old)),
-        (Some(old), Some(new)) => {
-            let names = old.keys().chain(new.keys().filter(|name| !old.contains_key(*name)));
-            let differs = names.filter(|name| old.get(*name) != new.get(*name));
-            let side =
-                |side: &Map<String, Value>, name: &str| side.get(name).map_or_else(|| "–".to_owned(), shown);
-            let one = |name: &String| format!("{name} {} → {}", side(old, name), side(new, name));
-            differs.map(one).collect::<Vec<_>>().join(" · ")
-        }
-        (None, None) => String::new(),
-    }
 }
 
 /// The rows that another program has edited, each with its table and its key.

@@ -10,8 +10,8 @@ use tollgate_control::{Content, ControlError, RuleKind, rules, table_rule_yaml};
 use tollgate_db::Tx;
 use tollgate_http_kit::{Reply, reply};
 
-use super::changes::change_href;
 use super::confirm::ConfirmPage;
+use super::hrefs::change_href;
 use crate::console::Console;
 use crate::frame::{Frame, page};
 use crate::web::{Failure, Outcome, Visit, query_of, redirect};

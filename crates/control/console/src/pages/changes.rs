@@ -12,9 +12,10 @@ use tollgate_control::{
 };
 use tollgate_http_kit::Reply;
 
-use super::diffs::{Diffs, href, label};
+use super::diffs::{Diffs, label};
+use super::hrefs::{change_href, rollout_href, rule_or_file_href};
 use super::parts::{Button, Check};
-use super::rollouts::{plan_fields, plan_text, rollout_href};
+use super::rollouts::{plan_fields, plan_text};
 use crate::console::Console;
 use crate::field::Field;
 use crate::frame::{Frame, page};
@@ -111,21 +112,6 @@ pub(super) fn row(visit: &Visit, it: &ChangeSet) -> ChangeRow {
         author: it.author.clone(),
         at: visit.time(it.updated_at),
         ms: it.updated_at,
-    }
-}
-
-/// Where a change set is shown.
-pub(super) fn change_href(id: &str) -> String {
-    format!("/changes/{}", encoded(id))
-}
-
-/// The page to go to after a change: the version that it became, or the change set that waits.
-pub(super) fn after(change: &ChangeSet, back: &str) -> Reply {
-    match change.published_version {
-        Some(version) => {
-            redirect(&query_of(back, &[("saved", &change.app), ("version", &version.to_string())]))
-        }
-        None => redirect(&change_href(&change.id)),
     }
 }
 
@@ -413,7 +399,7 @@ fn conflict_view(lang: Lang, app: &str, it: &Conflict) -> ConflictView {
         yours: value(yours, name),
     };
     ConflictView {
-        href: href(app, it.kind, &it.key),
+        href: rule_or_file_href(app, it.kind, &it.key),
         key: it.key.clone(),
         name: format!("{}/{}", it.kind.name(), it.key),
         rows: names.iter().map(row).collect(),

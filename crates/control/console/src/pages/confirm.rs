@@ -7,9 +7,9 @@ use tollgate_control::versions::RuleDiff;
 use tollgate_control::{Content, ControlError, Role, apps, rules, versions};
 use tollgate_http_kit::Reply;
 
-use super::audit::one_line;
-use super::changes::after;
-use super::rules::rule_href;
+use super::change_forms::after;
+use super::diffs::one_line;
+use super::hrefs::rule_href;
 use crate::console::Console;
 use crate::frame::{Frame, page};
 use crate::texts::grouped;

@@ -1,15 +1,16 @@
 //! Differences of rules as pages show them: by field, or by line of their YAML.
 
+use serde_json::{Map, Value};
 use tollgate_control::change_set::ChangeOp;
 use tollgate_control::diff::{DiffLine, FieldDiff, by_field, by_line};
 use tollgate_control::versions::RuleDiff;
 use tollgate_control::{Content, RuleKind};
 
+use super::hrefs::rule_or_file_href;
 use super::parts::{Edit, Tab};
-use super::rules::rule_href;
 use crate::texts::changes::Texts;
 use crate::texts::{self, Lang};
-use crate::web::{Visit, encoded, query_of};
+use crate::web::{Visit, query_of};
 
 /// Rules that a page shows.
 const MAX_SHOWN: usize = 100;
@@ -99,7 +100,7 @@ impl RuleView {
         };
         let mut rule = Self {
             key: key.to_owned(),
-            href: href(app, kind, key),
+            href: rule_or_file_href(app, kind, key),
             kind: match kind {
                 RuleKind::TableRule => lang.texts().edit_rule,
                 RuleKind::File => crate::texts::files::Texts::of(lang).title,
@@ -132,14 +133,6 @@ impl RuleView {
 pub(super) fn edited(lang: Lang, FieldDiff { field, before, after }: FieldDiff) -> Edit {
     let [before, after] = [before, after].map(|it| value(lang, &field, it.unwrap_or_default()));
     Edit { field: label(lang, &field), before, after }
-}
-
-/// Where a rule is edited.
-pub(super) fn href(app: &str, kind: RuleKind, key: &str) -> String {
-    match kind {
-        RuleKind::TableRule => rule_href(app, key),
-        RuleKind::File => format!("/apps/{}/files/{}", encoded(app), encoded(key)),
-    }
 }
 
 /// The name of a field on pages.
@@ -240,4 +233,38 @@ fn split(lines: Vec<LineView>) -> Vec<(LineView, LineView)> {
         }
     }
     pairs
+}
+
+/// The change of a rule: `rate 5 → 8`.
+pub(super) fn one_line(
+    lang: Lang,
+    before: Option<&Map<String, Value>>,
+    after: Option<&Map<String, Value>>,
+) -> String {
+    let c = texts::changes::Texts::of(lang);
+    let numbers = |side: &Map<String, Value>| {
+        let named = ["rate", "max_permits", "state"].iter().filter_map(|name| Some((name, side.get(*name)?)));
+        named.map(|(name, value)| format!("{name} {}", shown(value))).collect::<Vec<_>>().join(" · ")
+    };
+    match (before, after) {
+        (None, Some(new)) => format!("{} {}", c.created, numbers(new)),
+        (Some(old), None) => format!("{} {}", c.deleted, numbers(old)),
+        (Some(old), Some(new)) => {
+            let names = old.keys().chain(new.keys().filter(|name| !old.contains_key(*name)));
+            let differs = names.filter(|name| old.get(*name) != new.get(*name));
+            let side =
+                |side: &Map<String, Value>, name: &str| side.get(name).map_or_else(|| "–".to_owned(), shown);
+            let one = |name: &String| format!("{name} {} → {}", side(old, name), side(new, name));
+            differs.map(one).collect::<Vec<_>>().join(" · ")
+        }
+        (None, None) => String::new(),
+    }
+}
+
+pub(super) fn shown(value: &Value) -> String {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    tollgate_human_text::clip_to(&text, 100)
 }

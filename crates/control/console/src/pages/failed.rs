@@ -9,7 +9,7 @@ use tollgate_db::DbError;
 use tollgate_http_kit::Reply;
 use tollgate_human_text::nearest;
 
-use super::rules::rule_href;
+use super::hrefs::{rollout_href, rule_href};
 use super::users::role_text;
 use crate::console::{Console, OLD_NODES};
 use crate::frame::{Frame, page};
@@ -172,7 +172,7 @@ async fn of_control(console: &Console, visit: &Visit, error: ControlError) -> Fa
         ControlError::OldNodes { level, nodes } => old_nodes(visit, level, &nodes),
         ControlError::RolloutOpen { app, .. } => {
             let r = rollouts::Texts::of(visit.lang);
-            let near = Some((super::rollouts::rollout_href(&app), r.show_open.to_owned()));
+            let near = Some((rollout_href(&app), r.show_open.to_owned()));
             FailurePage { near, ..FailurePage::new(status, t.failed, r.is_open) }
         }
         ControlError::Stale { .. } => FailurePage::new(status, t.failed, t.failed_text),

@@ -8,8 +8,8 @@ use tollgate_control::publishing;
 use tollgate_control::{Content, ControlError, DocFault, NodeState, Role, RuleKind, apps, rules};
 use tollgate_http_kit::Reply;
 
-use super::changes::after;
-use super::rule_form::intent_of;
+use super::change_forms::{after, intent_of};
+use super::hrefs::file_href;
 use super::rules::state_text;
 use super::table::{TablePage, cell};
 use crate::console::Console;
@@ -81,10 +81,6 @@ async fn list(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
         ]);
     }
     page(StatusCode::OK, &list)
-}
-
-pub(super) fn file_href(app: &str, domain: &str) -> String {
-    format!("/apps/{}/files/{}", encoded(app), encoded(domain))
 }
 
 #[derive(Template)]

@@ -7,9 +7,10 @@ use tollgate_control::history::{self, History, HistoryQuery, Scope, TopKey, TopQ
 use tollgate_control::{Health, apps};
 use tollgate_http_kit::Reply;
 
+use super::parts::chart_words;
 use super::problem_list::{ProblemLine, lines};
 use super::top::{Limited, limited};
-use crate::chart::{Chart, Words, drawable, per_second, percent, rate, spark, tenths};
+use crate::chart::{Chart, drawable, per_second, percent, rate, spark, tenths};
 use crate::console::Console;
 use crate::frame::{Frame, all_live, page};
 use crate::texts::traffic::Texts;
@@ -107,23 +108,10 @@ pub(super) async fn show(console: &Console, visit: &Visit) -> Result<Reply, Fail
     page(StatusCode::OK, &overview)
 }
 
-/// The words of charts.
-pub(super) const fn words(lang: Lang) -> Words {
-    let w = lang.traffic();
-    Words {
-        time: w.time,
-        admitted: w.admitted,
-        denied: w.denied,
-        shadow: w.shadow_denied,
-        degraded: w.degraded,
-        near: w.near,
-    }
-}
-
 fn chart(visit: &Visit, found: &History) -> Chart {
     let w = visit.lang.traffic();
     let label = [w.per_second, w.last_15_min].join(visit.lang.texts().comma);
-    per_second(found, &words(visit.lang), label, |at| visit.time_as(at, "%H:%M:%S"))
+    per_second(found, &chart_words(visit.lang), label, |at| visit.time_as(at, "%H:%M:%S"))
 }
 
 fn figure(found: &History, of: impl Fn(&history::Point) -> i64) -> Figure {

@@ -1,5 +1,8 @@
 //! Parts that several pages have.
 
+use crate::chart::Words;
+use crate::texts::Lang;
+
 /// A button of a form.
 pub(super) struct Button {
     /// Sent as the field that the form names.
@@ -28,4 +31,17 @@ pub(super) struct Edit {
     pub(super) field: &'static str,
     pub(super) before: String,
     pub(super) after: String,
+}
+
+/// The words of charts.
+pub(super) const fn chart_words(lang: Lang) -> Words {
+    let w = lang.traffic();
+    Words {
+        time: w.time,
+        admitted: w.admitted,
+        denied: w.denied,
+        shadow: w.shadow_denied,
+        degraded: w.degraded,
+        near: w.near,
+    }
 }

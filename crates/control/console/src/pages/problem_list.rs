@@ -2,6 +2,7 @@
 
 use tollgate_control::problems::{Problem, ProblemKind};
 
+use super::hrefs::rollout_href;
 use crate::web::{Visit, encoded};
 
 /// A problem, as a line of the list.
@@ -18,9 +19,7 @@ pub(super) fn lines(visit: &Visit, problems: &[Problem]) -> Vec<ProblemLine> {
         let href = match problem.kind {
             ProblemKind::DeniedShare | ProblemKind::Degraded => format!("/top?app={}", encoded(&problem.app)),
             ProblemKind::FrozenApp => super::frozen::href(&problem.app),
-            ProblemKind::WithdrawnRollout | ProblemKind::HaltedRollout => {
-                super::rollouts::rollout_href(&problem.app)
-            }
+            ProblemKind::WithdrawnRollout | ProblemKind::HaltedRollout => rollout_href(&problem.app),
             ProblemKind::DiskLow | ProblemKind::CertificateExpiring => String::new(),
             _ => "/nodes".to_owned(),
         };

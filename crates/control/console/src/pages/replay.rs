@@ -8,7 +8,7 @@ use tollgate_control::{FieldFault, ModelError, Role, compile, rules};
 use tollgate_http_kit::Reply;
 use tollgate_replay::{Language, Previewed, RuleReport, SideReport, Timeline};
 
-use super::rules::rule_href;
+use super::hrefs::rule_href;
 use crate::chart::{self, Chart, Curve, drawn};
 use crate::console::Console;
 use crate::field::Field;

@@ -7,6 +7,7 @@ use tollgate_control::rollouts::{self, Rollout};
 use tollgate_control::{ControlError, FieldFault, NodeState, Observed, Role};
 use tollgate_http_kit::Reply;
 
+use super::hrefs::rollout_href;
 use super::parts::{Button, Check};
 use super::table::{TablePage, cell};
 use crate::console::Console;
@@ -74,11 +75,6 @@ struct NodeRow {
     stage: &'static str,
     acked: String,
     fault: String,
-}
-
-/// Where the rollout of an app is shown.
-pub(super) fn rollout_href(app: &str) -> String {
-    format!("/apps/{}/rollout", encoded(app))
 }
 
 pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Failure> {

@@ -10,10 +10,10 @@ use tollgate_control::trials::{self, TrialStep};
 use tollgate_control::{DocFault, ModelError, Role, table_rule_yaml};
 use tollgate_http_kit::Reply;
 
-use super::changes::after;
-use super::rule_form::{intent_of, show_entered};
+use super::change_forms::{after, intent_of};
+use super::hrefs::rule_href;
+use super::rule_form::show_entered;
 use super::rule_trial::Entered;
-use super::rules::rule_href;
 use crate::console::Console;
 use crate::frame::{Frame, page};
 use crate::texts::changes::Texts;

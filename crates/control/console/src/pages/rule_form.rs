@@ -4,7 +4,6 @@ use askama::Template;
 use hyper::StatusCode;
 use tollgate_control::diff::by_field;
 use tollgate_control::history::{self, History, HistoryQuery, Scope, Suggestion};
-use tollgate_control::publishing::Intent;
 use tollgate_control::rules::{Past, Rule};
 use tollgate_control::table_rule::TableRuleInput;
 use tollgate_control::trials::{self, Compared};
@@ -13,12 +12,11 @@ use tollgate_control::{
 };
 use tollgate_http_kit::Reply;
 
-use super::changes::{after, change_href};
+use super::change_forms::{after, intent_of};
 use super::diffs::edited;
-use super::overview::words;
-use super::parts::{Button, Edit};
+use super::hrefs::{change_href, rule_href};
+use super::parts::{Button, Edit, chart_words};
 use super::rule_trial::{Entered, TrialView};
-use super::rules::rule_href;
 use crate::chart::{Chart, per_second};
 use crate::console::Console;
 use crate::field::Field;
@@ -280,11 +278,6 @@ fn past_views(visit: &Visit, app: &str, past: &[Past]) -> Vec<PastView> {
     past.iter().enumerate().take(MAX_PAST).map(view).collect()
 }
 
-/// The intent of a form: to publish, or to keep a draft.
-pub(super) fn intent_of(visit: &Visit) -> Intent {
-    if visit.field("action") == "draft" { Intent::Draft } else { Intent::Publish }
-}
-
 /// The numbers that people compare.
 fn in_words(visit: &Visit, rule: &Rule) -> String {
     let t = visit.lang.texts();
@@ -378,7 +371,7 @@ fn show(
     // The chart of a trial has its place.
     if read.compared.is_none() && lately.sum().offered() > 0 {
         let clock = |at| visit.time_as(at, "%H:%M:%S");
-        form.chart = Some(per_second(lately, &words(visit.lang), t.lately.to_owned(), clock));
+        form.chart = Some(per_second(lately, &chart_words(visit.lang), t.lately.to_owned(), clock));
     }
     let events = &console.control.live().events;
     form.after = events.id(&events.watch().borrow());

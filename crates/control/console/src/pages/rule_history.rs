@@ -6,9 +6,8 @@ use tollgate_control::history::{self, History, HistoryQuery, Scope, Suggestion, 
 use tollgate_control::{ControlError, Role, rules};
 use tollgate_http_kit::Reply;
 
-use super::overview::words;
-use super::parts::Tab;
-use super::rules::rule_href;
+use super::hrefs::rule_href;
+use super::parts::{Tab, chart_words};
 use super::top::{Limited, limited};
 use crate::chart::{Chart, compared, per_second, percent, rate};
 use crate::console::Console;
@@ -98,7 +97,9 @@ pub(super) async fn show(console: &Console, visit: &Visit) -> Result<Reply, Fail
         spans: spans.collect(),
         sums: sums(visit.lang, &found, has_trial),
         has_traffic: found.sum().offered() > 0,
-        chart: per_second(&found, &words(visit.lang), w.per_second.to_owned(), |at| visit.time_as(at, form)),
+        chart: per_second(&found, &chart_words(visit.lang), w.per_second.to_owned(), |at| {
+            visit.time_as(at, form)
+        }),
         trial: has_trial.then(|| {
             compared(&found, visit.lang, visit.lang.trial().per_second.to_owned(), |at| {
                 visit.time_as(at, form)

@@ -8,10 +8,11 @@ use tollgate_control::rules::{self, Query, Rule, Sort};
 use tollgate_control::{InForce, Role, apps, history};
 use tollgate_http_kit::Reply;
 
+use super::hrefs::rule_href;
 use crate::console::Console;
 use crate::frame::{Frame, all_live, page};
 use crate::texts::{Lang, changes, grouped};
-use crate::web::{Failure, Visit, encoded, query_of};
+use crate::web::{Failure, Visit, query_of};
 
 /// Rows of a page, as people choose.
 const SIZES: [i64; 4] = [10, 25, 50, 100];
@@ -178,11 +179,6 @@ fn row(console: &Console, visit: &Visit, rule: &Rule, used: Option<i64>, may_edi
         used: usage.map(|it| it.last_used_ms).or(used).map(|at| (visit.time(at), at)),
         may_edit,
     }
-}
-
-/// Where the form of a rule is.
-pub(super) fn rule_href(app: &str, key: &str) -> String {
-    format!("/apps/{}/rules/{}", encoded(app), encoded(key))
 }
 
 pub(super) fn state_text(lang: Lang, state: &str) -> &'static str {

@@ -4,8 +4,7 @@ use hyper::StatusCode;
 use tollgate_control::{Role, apps, versions};
 use tollgate_http_kit::Reply;
 
-use super::app_settings::settings_href;
-use super::changes::change_href;
+use super::hrefs::{change_href, settings_href};
 use super::table::{TablePage, cell};
 use crate::console::Console;
 use crate::frame::{Frame, page};
