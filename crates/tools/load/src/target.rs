@@ -23,10 +23,10 @@ pub enum Protocol {
 ///
 /// # Example
 /// ```
-/// # use tollgate_load::{Place, Protocol, Target};
+/// # use tollgate_load::{Protocol, Target, TargetAddress};
 /// let target: Target = "https://[::1]:8443".parse()?;
 /// assert_eq!((target.protocol, target.is_tls), (Protocol::Http, true));
-/// assert_eq!(target.place, Place::Tcp { host: "::1".into(), port: 8443 });
+/// assert_eq!(target.place, TargetAddress::Tcp { host: "::1".into(), port: 8443 });
 /// assert_eq!(target.path, "/v1/check");
 /// assert_eq!(target.to_string(), "https://[::1]:8443/v1/check");
 /// # Ok::<(), tollgate_load::BadTarget>(())
