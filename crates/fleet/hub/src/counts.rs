@@ -1,6 +1,6 @@
-//! Numbers of nodes, as metrics show them. Not here: the state of each (`node`).
+//! Numbers of nodes, as metrics show them. Not here: the state of each (`node_state`).
 
-use crate::node::{Liveness, Shortfall};
+use crate::node_state::{Liveness, Shortfall};
 
 /// Numbers of known nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

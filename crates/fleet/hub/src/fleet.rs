@@ -1,28 +1,26 @@
 //! Carries out what [`Hub`] asks for: streams, the database of reports, publications, the timer.
 
-use std::collections::{BTreeSet, HashMap};
-use std::future::Future;
+mod nodes;
+
+use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
-use tollgate_core::{Clock, Timestamp};
 use tollgate_fleet_proto::published::Published;
-use tollgate_fleet_proto::{Command, FromNode, Overrides, Reply, Report, Sha256Bytes};
+use tollgate_fleet_proto::{Command, FromNode, Overrides, Reply, Report};
 use tollgate_shares::{Place, Places, Room, machine};
 
 use crate::bundle::Outgoing;
-use crate::counts::NodeCounts;
+use crate::commands::{CommandError, Commands, deliver};
 use crate::hub::{Action, Event, Hub, HubSettings};
-use crate::node::NodeState;
 use crate::peer::Peer;
 use crate::published::Prepared;
+use crate::seams::Seams;
 use crate::session::SessionId;
-use crate::tokens::Tokens;
 
 /// Things to send that wait, per stream, at most; then the stream is closed.
 const MOST_OUTGOING: usize = 64;
@@ -33,78 +31,6 @@ const MOST_REPORTS: usize = 16;
 const MOST_COMMANDS: usize = 1_000;
 /// Places in the queue of a stream that commands leave free for rules, blocks and confirmations.
 const LEFT_TO_RULES: usize = MOST_OUTGOING / 2;
-
-/// Keeps the reports of nodes.
-pub trait Reports: Send + Sync + 'static {
-    /// Stores a report that ended `report.age_ms` before `at`, unless one of the same number or a higher one
-    /// of this node and incarnation is stored: a repeated report counts once. Reports of one incarnation come
-    /// in the order of their numbers, and repeated from the first that is not confirmed.
-    fn store<'a>(
-        &'a self,
-        node: &'a str,
-        incarnation: u64,
-        report: Report,
-        at: Timestamp,
-    ) -> Pin<Box<dyn Future<Output = Result<(), ReportsError>> + Send + 'a>>;
-}
-
-/// Keeps which secret a node's id is bound to. Called where no task may wait.
-pub trait Identities: Send + Sync + 'static {
-    /// The id is bound to the secret with this digest from now on; to be handed to the hub at its next start.
-    fn bind(&self, node: String, sha256: Sha256Bytes);
-
-    /// A client at `address` was rejected: the id is another node's.
-    fn claimed(&self, node: String, address: String);
-}
-
-/// Ids are bound as long as this process runs.
-#[derive(Clone, Copy, Debug)]
-pub struct IdentitiesInMemory;
-
-impl Identities for IdentitiesInMemory {
-    fn bind(&self, _: String, _: Sha256Bytes) {}
-
-    fn claimed(&self, node: String, address: String) {
-        tracing::warn!(node, address, "a node was rejected: its id is another node's");
-    }
-}
-
-/// Why a report is not stored. The node keeps it and sends it again.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot store the report: {0}")]
-pub struct ReportsError(pub Box<dyn std::error::Error + Send + Sync>);
-
-/// Why a command has no reply.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum CommandError {
-    /// Nothing was sent.
-    #[error("the node is not connected")]
-    Away,
-    /// Nothing was sent.
-    #[error("too many commands wait for a reply")]
-    Busy,
-    /// The node may or may not have carried it out.
-    #[error("no reply within {0:?}")]
-    Silent(Duration),
-}
-
-/// Dependencies of the hub.
-pub struct Seams {
-    /// Tells the time.
-    pub clock: Arc<dyn Clock>,
-    pub reports: Arc<dyn Reports>,
-    /// Decides which tokens open a stream.
-    pub tokens: Arc<dyn Tokens>,
-    /// Keeps which secret each id is bound to.
-    pub identities: Arc<dyn Identities>,
-}
-
-impl std::fmt::Debug for Seams {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Seams").finish_non_exhaustive()
-    }
-}
 
 /// Who may attach with a token.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -140,9 +66,6 @@ struct FleetState {
     last_command: u64,
     commands: Commands,
 }
-
-/// Commands that wait for a reply, each with the node that it was sent to.
-type Commands = HashMap<u64, (String, oneshot::Sender<Reply>)>;
 
 /// The nodes of a control plane. Clones share them.
 #[derive(Clone)]
@@ -236,102 +159,6 @@ impl Fleet {
             tracing::error!("not published to the nodes: {fault}");
         }
         self.on(Event::Published(Arc::new(prepared)));
-    }
-
-    /// Every known node, in the order of their ids.
-    #[must_use]
-    pub fn nodes(&self) -> Vec<NodeState> {
-        let now = self.0.seams.clock.now();
-        self.state().hub.nodes(now)
-    }
-
-    /// Numbers of nodes, for metrics.
-    #[must_use]
-    pub fn node_counts(&self) -> NodeCounts {
-        let now = self.0.seams.clock.now();
-        self.state().hub.node_counts(now)
-    }
-
-    /// As [`Fleet::nodes`], each with those apps only that are not as they should be.
-    #[must_use]
-    pub fn nodes_lagging(&self) -> Vec<NodeState> {
-        let now = self.0.seams.clock.now();
-        self.state().hub.nodes_lagging(now)
-    }
-
-    /// As [`Fleet::nodes`], each with the state of one app only.
-    #[must_use]
-    pub fn nodes_of(&self, app: &str) -> Vec<NodeState> {
-        let now = self.0.seams.clock.now();
-        self.state().hub.nodes_of(app, now)
-    }
-
-    /// Whether any known node has this domain from files of its own.
-    #[must_use]
-    pub fn has_local(&self, domain: &str) -> bool {
-        self.state().hub.has_local(domain)
-    }
-
-    /// Versions of `app` on live nodes that are ahead of this database: see [`Hub::nodes_ahead`].
-    #[must_use]
-    pub fn nodes_ahead(&self, app: &str) -> Vec<u64> {
-        let now = self.0.seams.clock.now();
-        self.state().hub.nodes_ahead(app, now)
-    }
-
-    /// Number of `nodes` that are not connected.
-    #[must_use]
-    pub fn nodes_missing(&self, nodes: &BTreeSet<String>) -> usize {
-        let state = self.state();
-        nodes.iter().filter(|id| !state.hub.is_attached(id)).count()
-    }
-
-    /// Number of live nodes with the version of every app that all should have, of live nodes, and of other
-    /// nodes.
-    #[must_use]
-    pub fn nodes_in_force(&self) -> (usize, usize, usize) {
-        let now = self.0.seams.clock.now();
-        self.state().hub.nodes_in_force(now)
-    }
-
-    /// Name and language of each live node that reads less than `level` of the rule language.
-    #[must_use]
-    pub fn nodes_below(&self, level: u32) -> Vec<(String, u32)> {
-        let now = self.0.seams.clock.now();
-        self.state().hub.nodes_below(level, now)
-    }
-
-    /// Number of nodes whose id is bound to a secret of their own.
-    #[must_use]
-    pub fn nodes_bound(&self) -> usize {
-        self.state().hub.nodes_bound()
-    }
-
-    /// Number of known nodes.
-    #[must_use]
-    pub fn nodes_known(&self) -> usize {
-        self.state().hub.nodes_known()
-    }
-
-    /// Number of nodes that are connected and have all of `published`, as far as they can; 0 while other
-    /// rules are sent.
-    #[must_use]
-    pub fn nodes_with(&self, published: &Published) -> usize {
-        self.state().hub.nodes_with(published)
-    }
-
-    /// Hellos that were deferred since too many nodes came at once.
-    #[must_use]
-    pub fn hellos_deferred(&self) -> u64 {
-        self.state().hub.deferred()
-    }
-
-    /// Commands that wait for a reply.
-    #[must_use]
-    pub fn commands_waiting(&self) -> usize {
-        let mut state = self.state();
-        state.commands.retain(|_, (_, waiting)| !waiting.is_closed());
-        state.commands.len()
     }
 
     /// Changes whenever [`Fleet::nodes`] does, except for the time.
@@ -557,18 +384,6 @@ impl Fleet {
     }
 }
 
-/// Gives a reply to the one that waits, if `node` was asked: numbers of commands are easy to guess.
-/// Whether it was.
-fn deliver(commands: &mut Commands, node: &str, reply: Reply) -> bool {
-    if commands.get(&reply.command).is_none_or(|(asked, _)| asked != node) {
-        return false;
-    }
-    if let Some((_, waiting)) = commands.remove(&reply.command) {
-        let _ = waiting.send(reply); // the one that asked may have left
-    }
-    true
-}
-
 /// Stores the reports of one stream in their order, until the stream is closed.
 async fn store(fleet: Fleet, session: SessionId, mut arriving: mpsc::Receiver<Stored>) {
     while let Some(Stored { node, incarnation, report }) = arriving.recv().await {
@@ -581,24 +396,5 @@ async fn store(fleet: Fleet, session: SessionId, mut arriving: mpsc::Receiver<St
                 return fleet.on(Event::NotStored(session));
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_node_that_was_asked_can_answer_a_command() {
-        let mut commands = Commands::new();
-        let (sender, mut waiting) = oneshot::channel();
-        commands.insert(7, ("a".to_owned(), sender));
-        let reply = |body: &str| Reply { command: 7, body: body.to_owned(), ..Reply::default() };
-        deliver(&mut commands, "b", reply("forged"));
-        assert!(waiting.try_recv().is_err() && commands.len() == 1);
-        deliver(&mut commands, "a", reply("true"));
-        assert_eq!(waiting.try_recv().map(|it| it.body), Ok("true".to_owned()));
-        deliver(&mut commands, "a", reply("again"));
-        assert!(commands.is_empty());
     }
 }
