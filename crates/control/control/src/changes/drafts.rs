@@ -1,48 +1,24 @@
 //! Change sets of their authors: begin, edit, submit, resolve, comment, abandon.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
-
 use tollgate_db::{Tx, insert, query_int, query_value};
-use tollgate_model::change_set::{ChangeOp, ChangeSet, Conflict, State, content_hash};
-use tollgate_model::{App, Content, FileRule, Role, RuleKind, compile, fields};
+use tollgate_model::change_set::{ChangeOp, ChangeSet, State, content_hash};
+use tollgate_model::{App, Role, RuleKind, fields};
 
 use crate::access::actor::Actor;
-use crate::audit::{self, Note};
 use crate::changes::change_set::{self, get};
-use crate::changes::file_rules::FileInput;
-use crate::changes::known::{keep, known};
-use crate::changes::stored::{self, Written};
-use crate::changes::{ahead, apps, checks};
-use crate::error::{ControlError, Fault, FieldFaults, invalid, must_match};
+use crate::changes::known::keep;
+use crate::changes::operations::{Checked, OpInput, checked_ops, write_ops};
+use crate::changes::steps::{event, in_state, note, prose, reached, step};
+use crate::changes::{ahead, apps, stored};
+use crate::error::{ControlError, Fault, FieldFaults, invalid};
 use crate::ids::new_id;
 use crate::published::Committed;
-
-/// Most operations of a change set.
-pub const MAX_OPS: usize = 20_000;
 
 /// Most change sets of an app that are open.
 pub const MAX_OPEN: i64 = 500;
 
-/// Most events of a change set.
-const MAX_EVENTS: i64 = 1_000;
-
-/// Longest title and longest comment, in characters.
+/// Longest title, in characters.
 const MAX_TITLE: usize = 200;
-const MAX_COMMENT: usize = 4_000;
-
-/// An operation as people and programs ask for it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OpInput {
-    /// The kind of the rule.
-    pub kind: RuleKind,
-    /// The key of the rule.
-    pub key: String,
-    /// The etag of what it begins with; `None`: the rule must not exist yet.
-    pub base: Option<i64>,
-    /// The content that it gives the rule; `None` deletes it.
-    pub after: Option<Content>,
-}
 
 /// A change set as people and programs ask for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -380,54 +356,6 @@ pub fn comment(
     Ok(Committed { value: get(tx, actor, id)?, documents: None })
 }
 
-/// The effect of operations.
-#[derive(Clone, Debug)]
-pub struct Look {
-    /// The operations with the contents that they begin with.
-    pub ops: Vec<ChangeOp>,
-    /// The app with the operations in force, as nodes would get it.
-    pub preview: checks::Preview,
-    /// Conflicts with the current rules.
-    pub conflicts: Vec<Conflict>,
-}
-
-/// Looks at operations without a change set. Needs viewer; changes nothing.
-///
-/// # Errors
-/// [`ControlError`].
-pub fn look(tx: &mut dyn Tx, actor: &Actor, app: &str, ops: &[OpInput]) -> Result<Look, ControlError> {
-    let app = apps::get(tx, actor, Role::Viewer, app)?;
-    let ops = checked_ops(tx, actor, &app, ops)?.ops.clone();
-    let preview = checks::preview(tx, actor, &app.name, &ops)?;
-    let conflicts = change_set::conflicts_of(tx, &app, &ops)?;
-    Ok(Look { ops, preview, conflicts })
-}
-
-/// The state of a change set that waits: approved as soon as it has the approvals that its app needs.
-pub(crate) fn reached(change: &ChangeSet) -> State {
-    let count = i64::try_from(change.approved_by().len()).unwrap_or(i64::MAX);
-    if count >= change.needed { State::Approved } else { State::Submitted }
-}
-
-/// The change set, if `etag` is the current one and it is in one of these states.
-pub(crate) fn in_state(
-    tx: &mut dyn Tx,
-    actor: &Actor,
-    id: &str,
-    etag: i64,
-    states: &[State],
-    needed: &'static str,
-) -> Result<ChangeSet, ControlError> {
-    let change = get(tx, actor, id)?;
-    // Rights first: what it is in must not show to those who may not act on it.
-    actor.must(Role::Editor, &change.app)?;
-    must_match(etag, change.etag)?;
-    if !states.contains(&change.state) {
-        return Err(ControlError::WrongState { state: change.state.name().to_owned(), needed });
-    }
-    Ok(change)
-}
-
 fn own(tx: &mut dyn Tx, actor: &Actor, id: &str, etag: i64) -> Result<ChangeSet, ControlError> {
     let editable = [State::Draft, State::Submitted, State::Approved, State::Rejected];
     let change = in_state(tx, actor, id, etag, &editable, "it is closed; begin a new change set")?;
@@ -435,64 +363,6 @@ fn own(tx: &mut dyn Tx, actor: &Actor, id: &str, etag: i64) -> Result<ChangeSet,
         return Err(ControlError::NotAuthor { author: change.author });
     }
     Ok(change)
-}
-
-/// Moves it to `state`, with an entry of the audit.
-pub(crate) fn step(
-    tx: &mut dyn Tx,
-    actor: &Actor,
-    before: &ChangeSet,
-    state: State,
-    action: &str,
-    reason: &str,
-) -> Result<ChangeSet, ControlError> {
-    tx.execute(
-        "UPDATE changes SET state = $1, etag = etag + 1, updated_at = $2 WHERE id = $3",
-        &[state.name().into(), tx.now_ms().into(), (&before.id).into()],
-    )?;
-    let change = get(tx, actor, &before.id)?;
-    note(tx, actor, &change, action, reason)?;
-    Ok(change)
-}
-
-/// Records what somebody said of it or did with it.
-pub(crate) fn event(
-    tx: &mut dyn Tx,
-    actor: &Actor,
-    id: &str,
-    verdict: &str,
-    comment: &str,
-) -> Result<(), ControlError> {
-    let count = query_int(tx, "SELECT COUNT(*) FROM approvals WHERE change_id = $1", &[id.into()])?;
-    if count >= MAX_EVENTS {
-        return Err(ControlError::Cap { what: "events of a change set", max: MAX_EVENTS });
-    }
-    tx.execute(
-        "INSERT INTO approvals (change_id, seq, user_id, user_name, verdict, comment, content_sha256, at) \
-         SELECT $1, $2, $3, $4, $5, $6, content_sha256, $7 FROM changes WHERE id = $1",
-        &[
-            id.into(),
-            (count + 1).into(),
-            (&actor.user_id).into(),
-            (&actor.name).into(),
-            verdict.into(),
-            comment.into(),
-            tx.now_ms().into(),
-        ],
-    )?;
-    Ok(())
-}
-
-fn note(
-    tx: &mut dyn Tx,
-    actor: &Actor,
-    change: &ChangeSet,
-    action: &str,
-    reason: &str,
-) -> Result<(), ControlError> {
-    let target = change.app.clone();
-    let after = Some(change.shown());
-    audit::append(tx, actor, Note { action, target, app: Some(&change.app), before: None, after, reason })
 }
 
 fn texts(input: &ChangeInput) -> Result<(String, String), ControlError> {
@@ -509,104 +379,4 @@ fn keys(ops: &[OpInput]) -> String {
     let more = ops.len().saturating_sub(3);
     let title = names.join(", ") + &(if more > 0 { format!(" +{more}") } else { String::new() });
     title.chars().take(MAX_TITLE).collect()
-}
-
-/// Text of several lines.
-pub(crate) fn prose(field: &'static str, text: &str, is_required: bool) -> Result<String, ControlError> {
-    let text = text.replace("\r\n", "\n");
-    let text = text.trim();
-    let is_odd = |it: char| it.is_control() && it != '\n' && it != '\t';
-    if is_required && text.is_empty() {
-        Err(invalid(field, Fault::Required))
-    } else if text.chars().any(is_odd) {
-        Err(invalid(field, Fault::Characters { allowed: "text without control characters" }))
-    } else if text.chars().count() > MAX_COMMENT {
-        Err(invalid(field, Fault::TooLong { max: MAX_COMMENT }))
-    } else {
-        Ok(text.to_owned())
-    }
-}
-
-/// Operations that were checked against a version of an app.
-struct Checked {
-    inputs: Vec<OpInput>,
-    /// With what they begin with, by kind and key.
-    ops: Vec<ChangeOp>,
-    sha256: String,
-}
-
-fn checked_ops(
-    tx: &mut dyn Tx,
-    actor: &Actor,
-    app: &App,
-    inputs: &[OpInput],
-) -> Result<Arc<Checked>, ControlError> {
-    let name = || format!("checked for {} {}", app.id, app.version);
-    let found = known(actor.known(), inputs.len(), name, || {
-        let ops = check(tx, app, inputs)?;
-        let sha256 = content_hash(&app.id, &ops);
-        Ok(Checked { inputs: inputs.to_vec(), ops, sha256 })
-    })?;
-    // A change has one list of many operations.
-    if found.inputs == inputs { Ok(found) } else { Err(ControlError::Large) }
-}
-
-/// The operations with what they begin with.
-fn check(tx: &mut dyn Tx, app: &App, inputs: &[OpInput]) -> Result<Vec<ChangeOp>, ControlError> {
-    if inputs.len() > MAX_OPS {
-        let max = i64::try_from(MAX_OPS).unwrap_or(i64::MAX);
-        return Err(ControlError::Cap { what: "operations of a change set", max });
-    }
-    let mut seen = BTreeSet::new();
-    let mut written = Written::default();
-    let mut ops = Vec::with_capacity(inputs.len());
-    for OpInput { kind, key, base, after } in inputs {
-        let key = fields::rule_key(key).map_err(|fault| invalid("key", fault))?;
-        if !seen.insert((*kind, key.clone())) {
-            return Err(invalid("key", Fault::Duplicate));
-        }
-        let is_same = after.as_ref().is_none_or(|it| it.kind() == *kind && it.key() == key);
-        if !is_same || (base.is_none() && after.is_none()) {
-            return Err(invalid(
-                "op",
-                Fault::Choice { expected: "put with a rule of this key, delete with a base" },
-            ));
-        }
-        if let Some(content) = after {
-            must_be_valid(&app.name, content)?;
-        }
-        let before = match base {
-            None => None,
-            Some(base) => {
-                let unknown = || ControlError::NotFound { what: "base", name: format!("{key} {base}") };
-                let now = stored::current(tx, app, *kind, &key)?.filter(|it| it.from_version == *base);
-                match now {
-                    Some(now) => Some(now.content),
-                    None => Some(written.get(tx, app, (*kind, &key), *base)?.ok_or_else(unknown)?),
-                }
-            }
-        };
-        ops.push(ChangeOp { kind: *kind, key, base: *base, before, after: after.clone() });
-    }
-    ops.sort_by(|a, b| (a.kind, &a.key).cmp(&(b.kind, &b.key)));
-    Ok(ops)
-}
-
-/// # Errors
-/// The faults of the rule alone, whoever made it.
-pub(crate) fn must_be_valid(app: &str, content: &Content) -> Result<(), ControlError> {
-    match content {
-        Content::TableRule(row) => {
-            row.to_input().check()?;
-            Ok(compile::check(app, row)?)
-        }
-        Content::File(file) => {
-            let FileRule { domain, text, description, state } = file.clone();
-            FileInput { domain, text, description, state }.check().map(drop)
-        }
-    }
-}
-
-pub(crate) fn write_ops(tx: &mut dyn Tx, id: &str, ops: &[ChangeOp]) -> Result<(), ControlError> {
-    ops.iter().enumerate().try_for_each(|(seq, op)| change_set::write_op(tx, id, seq, op))
 }

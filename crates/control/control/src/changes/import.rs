@@ -12,7 +12,7 @@ use tollgate_model::{App, Compiled, Content, FileRule, Role, RuleKind, fields};
 use crate::access::actor::Actor;
 use crate::access::claim::Claim;
 use crate::access::settings;
-use crate::changes::drafts::{MAX_OPS, must_be_valid};
+use crate::changes::operations::{MAX_OPS, must_be_valid};
 use crate::changes::publishing::{self, Intent, Ready};
 use crate::changes::staging::{self, Staged, Wanted};
 use crate::changes::stored::{self, ByName, Stored};

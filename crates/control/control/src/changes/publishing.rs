@@ -12,10 +12,12 @@ use crate::access::users::{self, User};
 use crate::audit::{self, Note};
 use crate::changes::apps;
 use crate::changes::change_set::{conflicts_with, current_of, get};
-use crate::changes::drafts::{self, ChangeInput, event, in_state};
+use crate::changes::drafts::{self, ChangeInput};
 use crate::changes::file_rules::MAX_FILES;
 use crate::changes::known::known;
+use crate::changes::operations;
 use crate::changes::staging::Staged;
+use crate::changes::steps::{event, in_state};
 use crate::changes::stored::{ByName, Op, Stored};
 use crate::changes::versions::{self, Ahead, VersionOrigin};
 use crate::error::{ControlError, Fault, invalid};
@@ -159,7 +161,7 @@ pub(crate) fn propose_ready(
     let id = staged.map_or_else(|| new_id(tx.now_ms()), |it| Ok(it.change_id.clone()))?;
     let mut change = drafts::insert_checked(tx, actor, &app, &id, texts, &ready.ops, &sha256)?;
     if staged.is_none() {
-        drafts::write_ops(tx, &id, &ready.ops)?;
+        operations::write_ops(tx, &id, &ready.ops)?;
     }
     if app.approvals > 0 {
         staged.map(|it| it.use_ops(tx)).transpose()?;

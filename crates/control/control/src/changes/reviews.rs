@@ -6,7 +6,7 @@ use tollgate_model::change_set::{ChangeSet, State};
 
 use crate::access::actor::Actor;
 use crate::changes::change_set::get;
-use crate::changes::drafts::{event, in_state, prose, reached, step};
+use crate::changes::steps::{event, in_state, prose, reached, step};
 use crate::error::ControlError;
 use crate::published::Committed;
 

@@ -7,7 +7,8 @@ use tollgate_model::{Content, Role, RuleKind, fields};
 
 use crate::access::actor::{Actor, EVERY_APP, Who};
 use crate::changes::apps;
-use crate::changes::drafts::{ChangeInput, OpInput};
+use crate::changes::drafts::ChangeInput;
+use crate::changes::operations::OpInput;
 use crate::changes::publishing::{self, Intent};
 use crate::changes::stored::TableRuleRow;
 use crate::error::{ControlError, Fault, FieldFault, invalid, must_match};

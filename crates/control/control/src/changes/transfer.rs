@@ -11,8 +11,9 @@ use tollgate_rule_files::{YamlKind, YamlValue, read_large_yaml};
 
 use crate::access::actor::Actor;
 use crate::changes::checks::Preview;
-use crate::changes::drafts::{self, ChangeInput, Look, OpInput};
+use crate::changes::drafts::ChangeInput;
 use crate::changes::file_rules::FileInput;
+use crate::changes::operations::{self, Look, OpInput};
 use crate::changes::publishing::{self, Intent};
 use crate::changes::{apps, stored};
 use crate::error::{ControlError, DocFault, MAX_FAULTS};
@@ -256,7 +257,7 @@ pub fn dry_run(tx: &mut dyn Tx, actor: &Actor, all: &Imported) -> Result<Look, C
         return Ok(Look { ops: ops.collect(), preview: Preview::default(), conflicts: Vec::new() });
     };
     let ops = ops_for(tx, &app, all)?;
-    drafts::look(tx, actor, &app.name, &ops)
+    operations::look(tx, actor, &app.name, &ops)
 }
 
 /// Makes the app equal to the document, as one change set; `None` when it is equal already. Needs editor; of
