@@ -1,8 +1,8 @@
 //! Something that happens before a certain transaction of a control plane.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use parking_lot::Mutex;
 use tollgate_db::TimeSource;
 
 /// No transaction has a number as high: so they are not counted.
@@ -12,11 +12,11 @@ const NOT_COUNTED: usize = 1_000_000;
 /// [`Interruptions::end`], and does something before each. A control plane asks for the time before each
 /// transaction, so this is its clock, which stands still.
 #[derive(Clone, Debug)]
-pub struct Interruptions(Arc<AtomicUsize>);
+pub struct Interruptions(Arc<Mutex<usize>>);
 
 impl Default for Interruptions {
     fn default() -> Self {
-        Self(Arc::new(AtomicUsize::new(NOT_COUNTED)))
+        Self(Arc::new(Mutex::new(NOT_COUNTED)))
     }
 }
 
@@ -26,7 +26,9 @@ impl Interruptions {
         let counted = Arc::clone(&self.0);
         TimeSource::Asked(Arc::new(move || {
             if std::thread::current().name() == Some("db-write") {
-                let number = counted.fetch_add(1, Relaxed);
+                let mut next = counted.lock(); // until `work` is done, so that `end` waits for it
+                let number = *next;
+                *next += 1;
                 work((number < NOT_COUNTED).then_some(number));
             }
             1_800_000_000_000
@@ -35,11 +37,12 @@ impl Interruptions {
 
     /// The next transaction has the number 0.
     pub fn begin(&self) {
-        self.0.store(0, Relaxed);
+        *self.0.lock() = 0;
     }
 
-    /// Transactions have no numbers any more. Returns how many had one.
+    /// Transactions have no numbers any more. Returns how many had one; what happens before the last of them has
+    /// happened: a control plane may have begun it by itself, to tidy up.
     pub fn end(&self) -> usize {
-        self.0.swap(NOT_COUNTED, Relaxed)
+        std::mem::replace(&mut *self.0.lock(), NOT_COUNTED)
     }
 }
