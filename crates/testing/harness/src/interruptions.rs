@@ -40,8 +40,8 @@ impl Interruptions {
         *self.0.lock() = 0;
     }
 
-    /// Transactions have no numbers any more. Returns how many had one; what happens before the last of them has
-    /// happened: a control plane may have begun it by itself, to tidy up.
+    /// Transactions have no numbers any more. Returns how many had one, once all that happens before them has
+    /// happened: a control plane may have begun the last by itself, to tidy up.
     pub fn end(&self) -> usize {
         std::mem::replace(&mut *self.0.lock(), NOT_COUNTED)
     }

@@ -43,7 +43,8 @@ impl Fleet {
         self.state().hub.has_local(domain)
     }
 
-    /// Versions of `app` on live nodes that are ahead of this database: see [`Hub::nodes_ahead`].
+    /// Versions of `app` on live nodes that are ahead of this database: see
+    /// [`Hub::nodes_ahead`](crate::hub::Hub::nodes_ahead).
     #[must_use]
     pub fn nodes_ahead(&self, app: &str) -> Vec<u64> {
         let now = self.0.seams.clock.now();
