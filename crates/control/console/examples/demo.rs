@@ -47,7 +47,7 @@ async fn main() {
             [key, max_permits, rate, description, state].map(str::to_owned);
         let input =
             TableRuleInput { key, max_permits, rate, description, state, ..TableRuleInput::default() };
-        let create = control.change(move |tx| rules::create(tx, &Actor::system(), "HOTEL_SIP", &input));
+        let create = control.commit(move |tx| rules::create(tx, &Actor::system(), "HOTEL_SIP", &input));
         create.await.expect("a rule");
     }
     for number in 1..=3 {

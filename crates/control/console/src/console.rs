@@ -57,7 +57,7 @@ impl Console {
 
     /// Runs a change that may publish rules. `old_nodes=leave` in the query or the form publishes them also
     /// where a live node cannot read them.
-    pub(crate) fn change<T: Send + 'static>(
+    pub(crate) fn commit<T: Send + 'static>(
         &self,
         visit: &Visit,
         work: impl Fn(&mut dyn Tx, &Actor) -> Result<Committed<T>, ControlError> + Send + 'static,
@@ -66,7 +66,7 @@ impl Console {
         let old_nodes = old_nodes_of(visit);
         async move {
             let claim = claim.map_err(|_| ControlError::NoLogin)?;
-            self.control.change_beside_as(&claim, old_nodes, work).await
+            self.control.commit_beside_as(&claim, old_nodes, work).await
         }
     }
 

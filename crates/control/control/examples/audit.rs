@@ -18,7 +18,7 @@ async fn main() {
     let nodes = Arc::new(KnownNodes::default());
     let control = Control::open(folder.path(), TimeSource::Database, nodes).await.expect("a database");
     for part in 0..ENTRIES / 10_000 {
-        let written = control.change(move |tx| {
+        let written = control.commit(move |tx| {
             for n in 0..10_000 {
                 let new = Settings { login_days: 1 + n % 2, ..Settings::default() };
                 settings::update(tx, &Actor::system(), part * 10_000 + n, &new)?;

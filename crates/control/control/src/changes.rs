@@ -30,6 +30,6 @@ pub mod transfer;
 pub mod versions;
 
 pub use drafts::{
-    ChangeInput, Keep, MAX_OPEN, abandon, add_op, comment, create, own_draft, resolve, submit, update,
+    ChangeInput, Choice, Keep, MAX_OPEN, abandon, add_op, comment, create, own_draft, resolve, submit, update,
 };
 pub use operations::{Look, MAX_OPS, OpInput, look};

@@ -28,7 +28,7 @@ use crate::fleet::levels::{self, OldNodes};
 use crate::fleet::nodes::Nodes;
 use crate::fleet::overrides::{self, Override, OverrideInput};
 use crate::fleet::{epoch, frozen};
-use crate::published::{AppDocuments, Change, Committed, Kept, Published};
+use crate::published::{AppDocuments, CommitWork, Committed, Kept, Published};
 use crate::rollouts;
 use crate::schema::{MIGRATIONS, UNSEALED};
 use crate::tasks::events::Topic;
@@ -331,26 +331,26 @@ impl Control {
     ///
     /// # Errors
     /// Those of `work`, [`ControlError::NoLogin`], [`ControlError::NoToken`] and [`ControlError::Db`].
-    pub async fn change_as<T: Send + 'static>(
+    pub async fn commit_as<T: Send + 'static>(
         &self,
         claim: &Claim,
         work: impl Fn(&mut dyn Tx, &Actor) -> Result<Committed<T>, ControlError> + Send + 'static,
     ) -> Result<T, ControlError> {
-        self.change_prepared(claim, OldNodes::Reject, work).await
+        self.commit_prepared(claim, OldNodes::Reject, work).await
     }
 
-    /// As [`change_as`](Self::change_as), where the author says what becomes of nodes that cannot read the
+    /// As [`commit_as`](Self::commit_as), where the author says what becomes of nodes that cannot read the
     /// rules.
     ///
     /// # Errors
     /// As there, and [`ControlError::OldNodes`].
-    pub async fn change_beside_as<T: Send + 'static>(
+    pub async fn commit_beside_as<T: Send + 'static>(
         &self,
         claim: &Claim,
         old_nodes: OldNodes,
         work: impl Fn(&mut dyn Tx, &Actor) -> Result<Committed<T>, ControlError> + Send + 'static,
     ) -> Result<T, ControlError> {
-        self.change_prepared(claim, old_nodes, work).await
+        self.commit_prepared(claim, old_nodes, work).await
     }
 
     /// Runs a function that changes nothing and asks for no right.
@@ -369,30 +369,34 @@ impl Control {
     ///
     /// # Errors
     /// Those of `work`, and [`ControlError::Db`].
-    pub async fn change<T: Send + 'static>(
+    pub async fn commit<T: Send + 'static>(
         &self,
         work: impl Fn(&mut dyn Tx) -> Result<Committed<T>, ControlError> + Send + 'static,
     ) -> Result<T, ControlError> {
-        self.change_beside(OldNodes::Reject, work).await
+        self.commit_beside(OldNodes::Reject, work).await
     }
 
-    /// As [`change`](Self::change), where the author says what becomes of nodes that cannot read the rules.
+    /// As [`commit`](Self::commit), where the author says what becomes of nodes that cannot read the rules.
     ///
     /// # Errors
     /// As there, and [`ControlError::OldNodes`].
-    pub async fn change_beside<T: Send + 'static>(
+    pub async fn commit_beside<T: Send + 'static>(
         &self,
         old_nodes: OldNodes,
         work: impl Fn(&mut dyn Tx) -> Result<Committed<T>, ControlError> + Send + 'static,
     ) -> Result<T, ControlError> {
         let (keep, value) = Kept::new();
         let work = move |tx: &mut dyn Tx| Ok(keep.keep(work(tx)?));
-        self.publish(old_nodes, Box::new(work)).await?;
+        self.commit_work(old_nodes, Box::new(work)).await?;
         value.take()
     }
 
-    /// [`change_beside`](Self::change_beside) without the type of its result, so that it is compiled once.
-    pub(crate) async fn publish(&self, old_nodes: OldNodes, work: Change) -> Result<(), ControlError> {
+    /// [`commit_beside`](Self::commit_beside) without the type of its result, so that it is compiled once.
+    pub(crate) async fn commit_work(
+        &self,
+        old_nodes: OldNodes,
+        work: CommitWork,
+    ) -> Result<(), ControlError> {
         // It may have to run again, when the nodes that it waits for are there.
         let work = Arc::new(Mutex::new(work));
         loop {

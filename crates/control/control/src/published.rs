@@ -20,18 +20,18 @@ pub struct Committed<T> {
     pub documents: Option<AppDocuments>,
 }
 
-/// A change whose result is in a [`Kept`]; returns the documents that it publishes.
-pub(crate) type Change = Box<dyn Fn(&mut dyn Tx) -> Result<Option<AppDocuments>, ControlError> + Send>;
+/// Work of a transaction whose result is in a [`Kept`]; returns the documents that it publishes.
+pub(crate) type CommitWork = Box<dyn Fn(&mut dyn Tx) -> Result<Option<AppDocuments>, ControlError> + Send>;
 
-/// A [`Change`] that asks for rights.
-pub(crate) type ChangeAs =
+/// A [`CommitWork`] that asks for rights.
+pub(crate) type CommitWorkAs =
     Box<dyn Fn(&mut dyn Tx, &Actor) -> Result<Option<AppDocuments>, ControlError> + Send>;
 
-/// The last result of a change, which may run several times.
+/// The last result of work that may run several times.
 pub(crate) struct Kept<T>(Arc<Mutex<Option<T>>>);
 
 impl<T> Kept<T> {
-    /// Two handles: for the change, and for its caller.
+    /// Two handles: for the work, and for its caller.
     pub(crate) fn new() -> (Self, Self) {
         let value = Arc::new(Mutex::new(None));
         (Self(Arc::clone(&value)), Self(value))
@@ -43,7 +43,7 @@ impl<T> Kept<T> {
         done.documents
     }
 
-    /// The result of a change that has been committed.
+    /// The result of work that has been committed.
     pub(crate) fn take(&self) -> Result<T, ControlError> {
         self.0.lock().take().ok_or(ControlError::Db(DbError::Panicked))
     }

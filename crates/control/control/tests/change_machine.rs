@@ -173,7 +173,7 @@ async fn run(
         let actor = by(tx, name)?;
         work(tx, &actor)
     };
-    control.change(work).await
+    control.commit(work).await
 }
 
 async fn carry_out(
@@ -258,7 +258,7 @@ async fn set(control: &Control, step: Step) {
         }
         Step::Role(user, role) => {
             let name = USERS[user].0;
-            control.change_as(&system, move |tx, actor| users::set_role(tx, actor, name, "shop", role)).await
+            control.commit_as(&system, move |tx, actor| users::set_role(tx, actor, name, "shop", role)).await
         }
     };
     done.expect("set");
@@ -352,7 +352,7 @@ async fn a_new_app_needs_the_approvals_of_the_settings_however_it_comes_into_bei
         let two = tollgate_control::Settings { approvals: 2, ..Default::default() };
         control.change_settings(&system, 0, two).await.expect("set");
         let done =
-            control.change_as(&system, move |tx, by| Ok(Committed { value: way(tx, by)?, documents: None }));
+            control.commit_as(&system, move |tx, by| Ok(Committed { value: way(tx, by)?, documents: None }));
         match done.await {
             Ok(state) => assert!(matches!(state, None | Some(State::Submitted)), "{name}: {state:?}"),
             Err(ControlError::NeedsApproval { approvals: 2, .. }) => continue, // nothing was made

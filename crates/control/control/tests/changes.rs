@@ -7,7 +7,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use tollgate_control::app_settings::{self, AppInput};
 use tollgate_control::change_set::{self, ChangeSet, State};
-use tollgate_control::changes::{self, ChangeInput, Keep, OpInput};
+use tollgate_control::changes::{self, ChangeInput, Choice, Keep, OpInput};
 use tollgate_control::file_rules;
 use tollgate_control::publishing::{self, Intent};
 use tollgate_control::{
@@ -45,7 +45,7 @@ async fn run(
     control: &Control,
     work: impl Fn(&mut dyn Tx) -> Done<ChangeSet> + Send + 'static,
 ) -> Result<ChangeSet, ControlError> {
-    control.change(work).await
+    control.commit(work).await
 }
 
 async fn rate(control: &Control, key: &'static str) -> i64 {
@@ -116,7 +116,7 @@ async fn an_approval_holds_for_one_submission() {
     // Who may approve no more, has not approved.
     let eve = user("eve", Role::Editor);
     for role in [None, Some(Role::Editor), Some(Role::Approver)] {
-        let set = control.change(move |tx| users::set_role(tx, &Actor::system(), "bob", "shop", role));
+        let set = control.commit(move |tx| users::set_role(tx, &Actor::system(), "bob", "shop", role));
         set.await.expect("set");
         if role != Some(Role::Approver) {
             let early = step(&eve, third.etag, publish).await;
@@ -140,7 +140,7 @@ async fn a_rejected_change_can_be_edited_and_an_abandoned_one_cannot() {
     };
     let waiting = run(&control, write).await.expect("submitted");
     assert_eq!((waiting.state, rate(&control, "a").await), (State::Submitted, 1));
-    let direct = control.change({
+    let direct = control.commit({
         let by = ann.clone();
         move |tx| rules::update(tx, &by.assumed(), "shop", 1, &limit("a", 9))
     });
@@ -219,7 +219,13 @@ async fn conflict(keep: Keep, want: i64) {
     let id = draft.id.clone();
     let etag = draft.etag;
     let resolved = run(&control, move |tx| {
-        changes::resolve(tx, &by.assumed(), &id, etag, &[(RuleKind::TableRule, "b".to_owned(), keep)])
+        changes::resolve(
+            tx,
+            &by.assumed(),
+            &id,
+            etag,
+            &[Choice { kind: RuleKind::TableRule, key: "b".to_owned(), keep }],
+        )
     });
     let resolved = resolved.await.expect("resolved");
     assert_ne!(resolved.content_sha256, draft.content_sha256, "an approval does not cover it");
@@ -258,14 +264,14 @@ async fn each_version_has_exactly_one_entry_of_the_audit() {
     })
     .await
     .expect("version 4");
-    control.change(move |tx| rules::delete(tx, &ann().assumed(), "shop", "b", 2)).await.expect("version 5");
+    control.commit(move |tx| rules::delete(tx, &ann().assumed(), "shop", "b", 2)).await.expect("version 5");
     control
-        .change(move |tx| versions::rollback(tx, &ann().assumed(), "shop", 5, 2, "worse"))
+        .commit(move |tx| versions::rollback(tx, &ann().assumed(), "shop", 5, 2, "worse"))
         .await
         .expect("version 6");
     let off = AppInput { state: "disabled".to_owned(), ..AppInput::default() };
     control
-        .change(move |tx| app_settings::update(tx, &ann().assumed(), "shop", 2, &off))
+        .commit(move |tx| app_settings::update(tx, &ann().assumed(), "shop", 2, &off))
         .await
         .expect("version 7");
     let (entries, made) = control
@@ -335,7 +341,7 @@ async fn every_operation_on_a_change_set_asks_for_its_role() {
                 let id = made.id.clone();
                 let etag = made.etag;
                 // The error at the end undoes what the call did.
-                let done = control.change(move |tx| -> Done<()> {
+                let done = control.commit(move |tx| -> Done<()> {
                     call(tx, &by.assumed(), &id, etag)?;
                     Err(ControlError::Hash)
                 });
@@ -379,7 +385,7 @@ async fn rows_and_files_are_one_version_and_a_domain_has_one_owner() {
         let Err(ControlError::Faulty(faults)) = rejected else { panic!("{app} {domain}") };
         assert!(faults[0].message.contains(part) && faults[0].line == 1, "{faults:?}");
     }
-    let taken = control.change(move |tx| apps::create(tx, &by().assumed(), "web", "")).await;
+    let taken = control.commit(move |tx| apps::create(tx, &by().assumed(), "web", "")).await;
     assert!(matches!(taken, Err(ControlError::Invalid(_))), "an app of the name of a domain");
     let Err(ControlError::Faulty(faults)) =
         put_file("web", None, &file_text("web", 5).replace("minute", "minuet"))
@@ -394,12 +400,12 @@ async fn rows_and_files_are_one_version_and_a_domain_has_one_owner() {
     write("bank", vec![put_file("web", None, &file_text("web", 9)).expect("a file")])
         .await
         .expect("free now");
-    let back = control.change(move |tx| versions::rollback(tx, &by().assumed(), "shop", 4, 3, "again")).await;
+    let back = control.commit(move |tx| versions::rollback(tx, &by().assumed(), "shop", 4, 3, "again")).await;
     assert!(matches!(back, Err(ControlError::Faulty(_))), "the bank owns it");
     let delete = removal(RuleKind::File, "web", 1);
     write("bank", vec![delete]).await.expect("published");
     control
-        .change(move |tx| versions::rollback(tx, &by().assumed(), "shop", 4, 3, "again"))
+        .commit(move |tx| versions::rollback(tx, &by().assumed(), "shop", 4, 3, "again"))
         .await
         .expect("version 5");
     let shop = control.published().borrow().apps.iter().find(|it| it.app == "shop").cloned().expect("shop");
@@ -492,7 +498,7 @@ fn operations(
 /// Several editors at once, each with change sets of its own: which keys, and put (a rate) or delete.
 async fn edit_at_once(plans: Vec<Plan>) {
     let control = Arc::new(ControlPlane::in_real_time().await);
-    control.change(|tx| apps::create(tx, &Actor::system(), "shop", "")).await.expect("an app");
+    control.commit(|tx| apps::create(tx, &Actor::system(), "shop", "")).await.expect("an app");
     let editors = plans.into_iter().enumerate();
     let editors = editors.map(|(number, plan)| tokio::spawn(edit(Arc::clone(&control), number, plan)));
     let mut accepted = Vec::new();

@@ -100,7 +100,7 @@ async fn old_copy(nodes: &Arc<Told>) -> (tempfile::TempDir, Vec<Document>) {
     let trial_max_permits = "30".to_owned();
     let tried = TableRuleInput { trial_rate, trial_max_permits, ..row("push", "7", "changed") };
     write_rule(&control, "shop", tried).await.expect("version 3");
-    let gone = control.change(|tx| rules::delete(tx, &Actor::system(), "shop", "gone", 2));
+    let gone = control.commit(|tx| rules::delete(tx, &Actor::system(), "shop", "gone", 2));
     gone.await.expect("version 4");
     let [per, need_permits, bucket, post_paid] = ["user", "2", "pool", "true"].map(str::to_owned);
     let state = "shadow".to_owned();
@@ -134,11 +134,11 @@ async fn a_frozen_app_takes_no_change_and_the_others_do_until_it_is_taken_over_f
     assert_eq!(frozen_apps(&control).await, ["shop"]);
     let is_frozen = |error: &ControlError| matches!(error, ControlError::Frozen { held: 6, version: 3, .. });
     assert!(is_frozen(&create_rule(&control, "shop", row("more", "1", "")).await.expect_err("frozen")));
-    let rolled = control.change(|tx| versions::rollback(tx, &Actor::system(), "shop", 3, 1, "why")).await;
+    let rolled = control.commit(|tx| versions::rollback(tx, &Actor::system(), "shop", 3, 1, "why")).await;
     assert!(is_frozen(&rolled.expect_err("frozen")));
     let off = AppInput { state: "disabled".to_owned(), ..AppInput::default() };
     let disabled =
-        control.change(move |tx| app_settings::update(tx, &Actor::system(), "shop", 1, &off)).await;
+        control.commit(move |tx| app_settings::update(tx, &Actor::system(), "shop", 1, &off)).await;
     assert!(is_frozen(&disabled.expect_err("frozen")));
     create_rule(&control, "bank", row("more", "1", "")).await.expect("of another app");
     // It stays frozen when the nodes are away, and after a restart.
@@ -186,7 +186,7 @@ async fn a_frozen_app_takes_no_change_and_the_others_do_until_it_is_taken_over_f
     }
     assert!(frozen_apps(&control).await.is_empty());
     create_rule(&control, "shop", row("more", "1", "")).await.expect("not frozen any more");
-    let again = control.change(|tx| thaw::force(tx, &Actor::system(), "shop", "why")).await;
+    let again = control.commit(|tx| thaw::force(tx, &Actor::system(), "shop", "why")).await;
     assert!(matches!(again, Err(ControlError::NotFound { what: "frozen app", .. })));
     let chain = control.read(|tx| audit::verify(tx, &Actor::system())).await.expect("walked");
     assert!(matches!(chain, audit::Chain::Whole(_)));
@@ -203,7 +203,7 @@ async fn what_the_database_has_is_forced_as_a_version_above_all_that_nodes_hold(
     let before =
         control.published().borrow().apps.iter().find(|it| it.app == "shop").cloned().expect("there");
     for (app, version) in [("shop", 7), ("new", 5)] {
-        let forced = control.change(move |tx| thaw::force(tx, &Actor::system(), app, "the copy counts"));
+        let forced = control.commit(move |tx| thaw::force(tx, &Actor::system(), app, "the copy counts"));
         assert_eq!(forced.await.expect("forced"), version);
     }
     let published = control.published().borrow().clone();
@@ -217,7 +217,7 @@ async fn what_the_database_has_is_forced_as_a_version_above_all_that_nodes_hold(
     let listed: Vec<_> = listed.iter().map(|it| (it.version, &*it.kind)).collect();
     assert_eq!(listed, [(7, "force"), (2, "publish"), (1, "publish")]);
     // A later roll back across the gap works.
-    let rolled = control.change(|tx| versions::rollback(tx, &Actor::system(), "shop", 7, 1, "why"));
+    let rolled = control.commit(|tx| versions::rollback(tx, &Actor::system(), "shop", 7, 1, "why"));
     assert_eq!(rolled.await.expect("rolled back"), 8);
 }
 
@@ -249,7 +249,7 @@ async fn an_admin_decides_also_about_what_few_nodes_hold() {
     create_rule(&control, "shop", row("more", "1", ""))
         .await
         .expect("a change, which that node does not get");
-    let forced = control.change(|tx| thaw::force(tx, &Actor::system(), "shop", "the database counts"));
+    let forced = control.commit(|tx| thaw::force(tx, &Actor::system(), "shop", "the database counts"));
     assert_eq!(forced.await.expect("forced"), 7);
     let published = control.published().borrow().clone();
     let shop = published.apps.iter().find(|it| it.app == "shop").expect("there");
@@ -302,13 +302,13 @@ async fn changes_wait_for_the_nodes_that_were_there_and_no_longer_than_they_are_
                 tried.fetch_add(1, Relaxed);
                 rules::create(tx, &Actor::system(), "shop", &row("more", "1", ""))
             };
-            making.change(work).await
+            making.commit(work).await
         });
         if !is_done {
             // What publishes nothing does not wait; it comes after the change in the queue of the database.
             let draft = ChangeInput { title: "later".to_owned(), ..ChangeInput::default() };
             let draft = control
-                .change(move |tx| publishing::propose(tx, &Actor::system(), "shop", &draft, Intent::Draft));
+                .commit(move |tx| publishing::propose(tx, &Actor::system(), "shop", &draft, Intent::Draft));
             draft.await.expect("a draft");
             let awaited = control.awaited(1_000_000 + after_ms).expect("nodes are missing");
             assert_eq!((awaited.missing, awaited.of), (2 - attached, 2));

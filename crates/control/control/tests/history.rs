@@ -498,13 +498,13 @@ async fn old_rows_go_and_the_coarser_ones_stay() {
         (401 * 24 * HOUR, want([0, 0, 0, 0])),
     ] {
         shop.set_time(START + 300_000 + after);
-        shop.change(sweep).await.expect("swept");
+        shop.commit(sweep).await.expect("swept");
         let rows = rows_by_resolution(&shop);
         let left = Resolution::ALL.map(|it| rows.get(&it.ms()).map_or(0, |it| it.admitted));
         assert!(left.iter().zip(kept).all(|(left, kept)| (left - kept).abs() <= 1), "{after}: {left:?}");
     }
     // A node that comes back long after does not count again what was stored.
-    assert_eq!(shop.change(sweep).await.expect("swept"), None);
+    assert_eq!(shop.commit(sweep).await.expect("swept"), None);
 }
 
 #[tokio::test]

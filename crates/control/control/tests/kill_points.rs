@@ -42,17 +42,17 @@ async fn prepared(folder: &Path) {
     let file = put_file("mail", None, &file_text("mail", 5)).expect("a file");
     let input = change_of(&[put("a", Some(1), 7), gone, put("d", None, 8), file]);
     let input = ChangeInput { title: "four".to_owned(), ..input };
-    let made = control.change(move |tx| changes::create(tx, &admin("ann").assumed(), "shop", &input)).await;
+    let made = control.commit(move |tx| changes::create(tx, &admin("ann").assumed(), "shop", &input)).await;
     let made = made.expect("a draft");
     let id = made.id.clone();
     let submitted =
-        control.change(move |tx| changes::submit(tx, &admin("ann").assumed(), &id, made.etag)).await;
+        control.commit(move |tx| changes::submit(tx, &admin("ann").assumed(), &id, made.etag)).await;
     let submitted = submitted.expect("submitted");
     control.invite(&Claim::assumed(&admin("ann")), "bob", "shop", "approver").await.expect("a user");
     let approve = move |tx: &mut dyn tollgate_db::Tx| {
         reviews::approve(tx, &admin("bob").assumed(), &submitted.id, submitted.etag, "good")
     };
-    control.change(approve).await.expect("approved");
+    control.commit(approve).await.expect("approved");
 }
 
 row! {
@@ -67,7 +67,7 @@ row! {
 async fn publish_one(control: &Control, nth: usize) {
     match nth {
         0 => {
-            let publish = control.change(|tx| {
+            let publish = control.commit(|tx| {
                 let approved = select!(Approved: "FROM changes WHERE state = 'approved'").first(tx, &[])?;
                 let Approved { id, etag } = approved.expect("an approved change set");
                 publishing::publish(tx, &admin("ann").assumed(), &id, etag)
@@ -76,7 +76,7 @@ async fn publish_one(control: &Control, nth: usize) {
         }
         1 => {
             let back =
-                control.change(|tx| versions::rollback(tx, &admin("ann").assumed(), "shop", 4, 3, "why"));
+                control.commit(|tx| versions::rollback(tx, &admin("ann").assumed(), "shop", 4, 3, "why"));
             back.await.expect("rolled back");
         }
         _ => {

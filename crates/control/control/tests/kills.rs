@@ -34,7 +34,7 @@ async fn write(control: &Control, n: usize, of: u32) -> &'static str {
             let role = Role::ALL[n % 4];
             let app = format!("a{of}-{n}");
             let set = move |tx: &mut dyn Tx| users::set_role(tx, &by.assumed(), "ann", &app, Some(role));
-            control.change(set).await.expect("a role");
+            control.commit(set).await.expect("a role");
             "user.role"
         }
         4 => {
@@ -55,7 +55,7 @@ async fn write(control: &Control, n: usize, of: u32) -> &'static str {
         }
         _ => {
             let left = format!("k{of}-{}", n - 6);
-            let delete = control.change(move |tx| {
+            let delete = control.commit(move |tx| {
                 let etag = rules::get(tx, &by.assumed(), "shop", &left)?.etag;
                 rules::delete(tx, &by.assumed(), "shop", &left, etag)
             });

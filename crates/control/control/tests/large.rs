@@ -116,7 +116,7 @@ async fn do_it(control: &Control, deed: &Do) -> Result<String, ControlError> {
             Ok(Committed { value: String::new(), documents: done.documents })
         }
     };
-    control.change_beside_as(&claim(who), OldNodes::Reject, work).await
+    control.commit_beside_as(&claim(who), OldNodes::Reject, work).await
 }
 
 /// The state afterwards, without its random parts.
@@ -267,7 +267,7 @@ async fn a_change_of_others_between_any_two_steps_stays_and_one_of_the_same_rule
                         tx.execute("UPDATE changes SET state = 'abandoned' WHERE state = 'draft'", &[])?;
                         Ok(Committed { value: (), documents: None })
                     };
-                    other.change(abandon).await.expect("abandoned");
+                    other.commit(abandon).await.expect("abandoned");
                 }
                 Err(error) => panic!("{step}: {error}"),
             }

@@ -70,7 +70,7 @@ async fn every_operation_asks_for_its_role_whoever_calls() {
                 let is_in_reach = bound == "*" || (bound == "shop" && !is_global);
                 let want = is_in_reach && role.is_some_and(|role| role >= *need);
                 // The error at the end undoes what the call did.
-                let done = control.change(move |tx| -> Result<Committed<()>, ControlError> {
+                let done = control.commit(move |tx| -> Result<Committed<()>, ControlError> {
                     call(tx, &by.assumed())?;
                     Err(ControlError::Hash)
                 });
@@ -92,7 +92,7 @@ async fn a_list_shows_only_apps_that_the_actor_may_see() {
     }
     let ann = control.create_user(&Claim::program("tollgate"), "ann", PASSWORD).await.expect("a user");
     control
-        .change(|tx| users::set_role(tx, &Actor::system(), "ann", "shop", Some(Role::Viewer)))
+        .commit(|tx| users::set_role(tx, &Actor::system(), "ann", "shop", Some(Role::Viewer)))
         .await
         .expect("a role");
     let by = Who { user_id: ann.id, ..user("ann", Role::Viewer, "shop") };
@@ -107,10 +107,10 @@ async fn the_last_admin_stays() {
     let control = ControlPlane::in_real_time().await;
     control.create_user(&Claim::program("tollgate"), "ann", PASSWORD).await.expect("a user");
     let admin = |tx: &mut dyn Tx| users::set_role(tx, &Actor::system(), "ann", "*", Some(Role::Admin));
-    control.change(admin).await.expect("a role");
-    let demoted = control.change(|tx| users::set_role(tx, &Actor::system(), "ann", "*", None)).await;
+    control.commit(admin).await.expect("a role");
+    let demoted = control.commit(|tx| users::set_role(tx, &Actor::system(), "ann", "*", None)).await;
     assert!(matches!(demoted, Err(ControlError::Invalid(_))));
-    let disabled = control.change(|tx| users::set_active(tx, &Actor::system(), "ann", false)).await;
+    let disabled = control.commit(|tx| users::set_active(tx, &Actor::system(), "ann", false)).await;
     assert!(matches!(disabled, Err(ControlError::Invalid(_))));
 }
 
@@ -120,7 +120,7 @@ async fn who_was_only_invited_does_not_replace_the_last_admin_with_a_password() 
     let system = Claim::program("tollgate");
     control.create_user(&system, "ann", PASSWORD).await.expect("a user");
     let role = |name: &'static str, role| {
-        control.change_as(&system, move |tx, by| users::set_role(tx, by, name, "*", role))
+        control.commit_as(&system, move |tx, by| users::set_role(tx, by, name, "*", role))
     };
     role("ann", Some(Role::Admin)).await.expect("a role");
     let (_, code) = control.invite(&system, "bob", "*", "admin").await.expect("invited");
@@ -134,7 +134,7 @@ async fn who_was_only_invited_does_not_replace_the_last_admin_with_a_password() 
     let chosen = control.redeem_link(Origin::default(), &code, password, password, Held::Kept);
     chosen.await.expect("a password");
     role("ann", Some(Role::Editor)).await.expect("bob is there");
-    let disabled = control.change_as(&system, |tx, by| users::set_active(tx, by, "bob", false)).await;
+    let disabled = control.commit_as(&system, |tx, by| users::set_active(tx, by, "bob", false)).await;
     assert!(matches!(disabled, Err(ControlError::Invalid(_))));
 }
 
@@ -146,21 +146,21 @@ async fn a_rollback_is_a_new_version_with_the_old_content() {
     create_rule(&control, "shop", limit("b", 2)).await.expect("version 2");
     let two = control.published().borrow().apps[0].documents.clone();
     control
-        .change(move |tx| rules::update(tx, &by().assumed(), "shop", 1, &limit("a", 7)))
+        .commit(move |tx| rules::update(tx, &by().assumed(), "shop", 1, &limit("a", 7)))
         .await
         .expect("version 3");
-    control.change(move |tx| rules::delete(tx, &by().assumed(), "shop", "b", 2)).await.expect("version 4");
+    control.commit(move |tx| rules::delete(tx, &by().assumed(), "shop", "b", 2)).await.expect("version 4");
     create_rule(&control, "shop", limit("b", 9)).await.expect("version 5");
     control
-        .change(move |tx| versions::rollback(tx, &by().assumed(), "shop", 5, 2, "worse"))
+        .commit(move |tx| versions::rollback(tx, &by().assumed(), "shop", 5, 2, "worse"))
         .await
         .expect("version 6");
     let now = control.published().borrow().apps[0].clone();
     assert_eq!((now.version, &now.documents), (6, &two));
     // An etag of before the deletion is not that of the row that came back.
-    let old = control.change(move |tx| rules::delete(tx, &by().assumed(), "shop", "b", 2)).await;
+    let old = control.commit(move |tx| rules::delete(tx, &by().assumed(), "shop", "b", 2)).await;
     assert!(matches!(old, Err(ControlError::Stale { expected: 2, now: 6 })));
-    let stale = control.change(move |tx| versions::rollback(tx, &by().assumed(), "shop", 5, 1, "late")).await;
+    let stale = control.commit(move |tx| versions::rollback(tx, &by().assumed(), "shop", 5, 1, "late")).await;
     assert!(matches!(stale, Err(ControlError::Stale { .. })));
     // A restart publishes the same.
     assert_eq!(control.restart().await.published().borrow().apps, [now]);
@@ -222,7 +222,7 @@ fn writes_until_it_is_killed() {
         for rate in 2.. {
             let etag = control.published().borrow().apps[0].version.cast_signed();
             let written = control
-                .change(move |tx| rules::update(tx, &Actor::system(), "shop", etag, &limit("a", rate)))
+                .commit(move |tx| rules::update(tx, &Actor::system(), "shop", etag, &limit("a", rate)))
                 .await;
             println!("committed {}", written.expect("written").version);
         }

@@ -40,7 +40,7 @@ async fn a_publication_that_a_live_node_cannot_read_is_rejected_with_its_name() 
         assert!(control.nodes.report(node));
     }
     let add = |input: TableRuleInput, old_nodes| {
-        control.change_beside(old_nodes, move |tx| rules::create(tx, &Actor::system(), "shop", &input))
+        control.commit_beside(old_nodes, move |tx| rules::create(tx, &Actor::system(), "shop", &input))
     };
     let put = async |file: [OpInput; 1]| publish(&control, "shop", &file).await;
     let both = || Some((2, vec!["old-1".to_owned(), "old-2".to_owned()]));
@@ -65,7 +65,7 @@ async fn a_publication_that_a_live_node_cannot_read_is_rejected_with_its_name() 
     // A later publication of the same app asks again, and so does a rollback to these rules.
     assert_eq!(old(add(row("later", "1", ""), OldNodes::Reject).await), both());
     let roll = |to: i64, old_nodes| {
-        control.change_beside(old_nodes, move |tx| {
+        control.commit_beside(old_nodes, move |tx| {
             let app =
                 tollgate_control::apps::get(tx, &Actor::system(), tollgate_control::Role::Viewer, "shop")?;
             versions::rollback(tx, &Actor::system(), "shop", app.version, to, "back")

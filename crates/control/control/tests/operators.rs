@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tollgate_clock::SystemClock;
-use tollgate_control::keys::Question;
+use tollgate_control::keys::{Question, TokensLeft};
 use tollgate_control::overrides::{self, OverrideInput};
 use tollgate_control::{
     Actor, Claim, Committed, Control, ControlError, Fault, NodeState, Nodes, Origin, Role, Who, audit, users,
@@ -211,6 +211,10 @@ impl Nodes for TwoNodes {
     }
 }
 
+fn left(least: i64, most: i64, sum: i64) -> Option<TokensLeft> {
+    Some(TokensLeft { least, most, sum })
+}
+
 fn question(entry: &str) -> Question {
     Question { domain: "shop".to_owned(), entries: vec![entry.to_owned()] }
 }
@@ -223,7 +227,7 @@ async fn a_key_is_looked_up_on_every_node_that_counts_by_itself_and_reset_there(
     let by = Who::system();
     assert!(nodes.take(0, "a", 3) && nodes.take(1, "a", 1));
     let answers = control.inspect_key(&Claim::assumed(&by), &question("key=a")).await.expect("answers");
-    assert_eq!((answers.is_local, answers.live, answers.tokens(0)), (true, 2, Some((2, 4, 6))));
+    assert_eq!((answers.is_local, answers.live, answers.tokens(0)), (true, 2, left(2, 4, 6)));
     let known = answers.known().expect("one");
     assert_eq!((known.rule.as_deref(), known.limits[0].max), (Some("key"), 5));
     assert_eq!(known.limits[0].reset_after_ms, Some(3_000));
@@ -231,9 +235,9 @@ async fn a_key_is_looked_up_on_every_node_that_counts_by_itself_and_reset_there(
         .live_keys(&Claim::assumed(&by), "shop", &["a".to_owned(), "b".to_owned()])
         .await
         .expect("answers");
-    assert_eq!((live[0].tokens(0), live[1].tokens(0)), (Some((2, 4, 6)), Some((5, 5, 10))));
+    assert_eq!((live[0].tokens(0), live[1].tokens(0)), (left(2, 4, 6), left(5, 5, 10)));
     let reset = control.reset_key(&Claim::assumed(&by), &question("key=a")).await.expect("answers");
-    assert_eq!(reset.tokens(0), Some((5, 5, 10)));
+    assert_eq!(reset.tokens(0), left(5, 5, 10));
     assert!(nodes.take(0, "a", 5));
     // What no rule limits is an answer, and what cannot be asked is a fault.
     let none = control.inspect_key(&Claim::assumed(&by), &question("other=a")).await.expect("answers");
@@ -268,10 +272,10 @@ async fn a_node_that_does_not_answer_is_named_and_the_others_answer() {
     let answers =
         control.inspect_key(&Claim::program("tollgate"), &question("key=a")).await.expect("answers");
     assert_eq!(answers.nodes[0].known, Err("no reply within 2s".to_owned()));
-    assert_eq!(answers.tokens(0), Some((5, 5, 5)));
+    assert_eq!(answers.tokens(0), left(5, 5, 5));
     let live =
         control.live_keys(&Claim::program("tollgate"), "shop", &["a".to_owned()]).await.expect("answers");
-    assert_eq!((live[0].nodes.len(), live[0].tokens(0)), (2, Some((5, 5, 5))));
+    assert_eq!((live[0].nodes.len(), live[0].tokens(0)), (2, left(5, 5, 5)));
 }
 
 #[tokio::test]
@@ -327,7 +331,7 @@ async fn overrides_have_a_cap_of_bytes_within_which_they_fit_into_one_message() 
         }
         Ok(Committed { value: (), documents: None })
     };
-    control.change(fill).await.expect("filled");
+    control.commit(fill).await.expect("filled");
     control.create_override(&Claim::assumed(&by), input(&["key=a"], "60")).await.expect("the last that fits");
     let more = control.create_override(&Claim::assumed(&by), input(&[], "60")).await;
     assert!(matches!(more, Err(ControlError::Cap { what: "bytes of overrides", .. })), "{more:?}");
@@ -389,7 +393,7 @@ impl Nodes for Slow {
             let control = self.control.get().expect("a control plane");
             if index == self.at {
                 let system = Claim::program("tollgate");
-                let off = control.change_as(&system, move |tx, by| users::set_active(tx, by, user, false));
+                let off = control.commit_as(&system, move |tx, by| users::set_active(tx, by, user, false));
                 off.await.expect("disabled");
             }
             let several = r#"{"limits": [{"local": true}], "keys": [{}], "domain": "shop"}"#;
@@ -412,7 +416,7 @@ async fn no_node_is_asked_after_the_right_to_ask_has_ended_and_no_answer_is_show
             control.create_user(&system, "bob", PASSWORD).await.expect("a user");
             let editor =
                 |tx: &mut dyn Tx, by: &Actor| users::set_role(tx, by, "bob", "*", Some(Role::Editor));
-            control.change_as(&system, editor).await.expect("a role");
+            control.commit_as(&system, editor).await.expect("a role");
             let cookie = control.log_in(Origin::default(), "bob", PASSWORD).await.expect("a login");
             let bob = Claim::login(&cookie, Origin::default());
             let asks = question("key=a");

@@ -124,7 +124,7 @@ async fn a_new_password_ends_the_tokens_of_the_api_if_its_owner_says_so() {
         let ann = Claim::login(&cookie, Origin::default());
         let system = Claim::program("tollgate");
         let granted =
-            control.change_as(&system, |tx, by| users::set_role(tx, by, "ann", "*", Some(Role::Admin))).await;
+            control.commit_as(&system, |tx, by| users::set_role(tx, by, "ann", "*", Some(Role::Admin))).await;
         granted.expect("a role");
         let rights = vec![("*".to_owned(), "admin".to_owned())];
         let api = TokenInput { name: "ci".to_owned(), rights, ..TokenInput::default() };

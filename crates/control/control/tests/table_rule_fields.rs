@@ -248,7 +248,7 @@ async fn rules_of_one_bucket_have_one_rate_and_one_burst_and_the_fault_names_the
     }
     // A change of one of them, by whichever way, meets the others.
     let edit = |key: &'static str, change: fn(&mut TableRuleInput)| {
-        control.change(move |tx| {
+        control.commit(move |tx| {
             let rule = rules::get(tx, &Actor::system(), "SIP_HOTEL", key)?;
             let mut input = rule.row.to_input();
             change(&mut input);

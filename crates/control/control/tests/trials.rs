@@ -52,7 +52,7 @@ impl OneRule {
 
     async fn step(&self, by: Who, step: TrialStep) -> Result<Option<State>, ControlError> {
         let etag = self.table_rule().await.1;
-        let done = self.change(move |tx| trials::change(tx, &by.assumed(), ("shop", "a"), etag, &step)).await;
+        let done = self.commit(move |tx| trials::change(tx, &by.assumed(), ("shop", "a"), etag, &step)).await;
         Ok(done?.map(|it| it.state))
     }
 
@@ -231,7 +231,7 @@ async fn a_trial_is_a_change_like_any_other_with_rights_etags_audit_and_approval
     let with = |name: &str, role| user(name, role, "shop");
     let seen = shop.step(with("vic", Role::Viewer), start("5", "20")).await;
     assert!(matches!(seen, Err(ControlError::NoRight { .. })), "{seen:?}");
-    let stale = shop.change(|tx| trials::change(tx, &Actor::system(), ("shop", "a"), 9, &TrialStep::End));
+    let stale = shop.commit(|tx| trials::change(tx, &Actor::system(), ("shop", "a"), 9, &TrialStep::End));
     assert!(matches!(stale.await, Err(ControlError::Stale { .. })));
     shop.must(start("5", "20")).await;
     let entries = shop.read(|tx| tollgate_control::audit::list(tx, &Actor::system(), "shop", "", 0, 10));
@@ -254,7 +254,7 @@ async fn a_trial_is_a_change_like_any_other_with_rights_etags_audit_and_approval
     let etag = list[0].etag;
     let bea = with("bea", Role::Approver);
     shop.invite(&Claim::program("tollgate"), "bea", "shop", "approver").await.expect("a user");
-    let approved = shop.change(move |tx| -> Result<Committed<_>, _> {
+    let approved = shop.commit(move |tx| -> Result<Committed<_>, _> {
         let approved = reviews::approve(tx, &bea.assumed(), &id, etag, "")?.value;
         tollgate_control::publishing::publish(tx, &bea.assumed(), &approved.id, approved.etag)
     });
@@ -280,7 +280,7 @@ async fn a_trial_comes_back_from_yaml_export_and_a_paused_rule_unchanged() {
     for (state, is_tried) in [("shadow", false), ("off", false), ("on", true)] {
         let (before, etag) = shop.table_rule().await;
         let input = TableRuleInput { state: state.to_owned(), ..before.to_input() };
-        shop.change(move |tx| rules::update(tx, &Actor::system(), "shop", etag, &input))
+        shop.commit(move |tx| rules::update(tx, &Actor::system(), "shop", etag, &input))
             .await
             .expect("a state");
         let published = shop.published().borrow().apps[0].documents.clone();
@@ -340,7 +340,7 @@ async fn a_trial_is_compared_over_the_time_since_its_numbers_began() {
             trial_max_permits: of_trial.trial_max_permits,
             ..change
         };
-        let done = shop.change(move |tx| rules::update(tx, &Actor::system(), "shop", etag, &input));
+        let done = shop.commit(move |tx| rules::update(tx, &Actor::system(), "shop", etag, &input));
         done.await.expect("a change");
         assert_eq!(compared().await.expect("a trial").since_ms, since);
     }

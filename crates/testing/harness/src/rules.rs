@@ -81,7 +81,7 @@ pub fn all_of(app: &str) -> rules::Query {
 /// As [`rules::create`].
 pub async fn create_rule(control: &Control, app: &str, input: TableRuleInput) -> Result<Rule, ControlError> {
     let app = app.to_owned();
-    control.change(move |tx| rules::create(tx, &Actor::system(), &app, &input)).await
+    control.commit(move |tx| rules::create(tx, &Actor::system(), &app, &input)).await
 }
 
 /// Adds a rule to an app, or changes it if it is there.
@@ -94,7 +94,7 @@ pub async fn write_rule(control: &Control, app: &str, input: TableRuleInput) -> 
         Ok(now) => rules::update(tx, &Actor::system(), &app, now.etag, &input),
         Err(_) => rules::create(tx, &Actor::system(), &app, &input),
     };
-    control.change(write).await
+    control.commit(write).await
 }
 
 /// Publishes these operations on an app together.
@@ -106,13 +106,13 @@ pub async fn publish(control: &Control, app: &str, ops: &[OpInput]) -> Result<()
     let input = change_of(ops);
     let write =
         move |tx: &mut dyn Tx| publishing::propose(tx, &Actor::system(), &app, &input, Intent::Publish);
-    control.change(write).await.map(drop)
+    control.commit(write).await.map(drop)
 }
 
 /// Changes the settings of an app, such as its approvals or its rollout plan.
 pub async fn set_app(control: &Control, app: &str, input: AppInput) {
     let app = app.to_owned();
-    let set = control.change(move |tx| {
+    let set = control.commit(move |tx| {
         let etag = apps::get(tx, &Actor::system(), Role::Admin, &app)?.etag;
         app_settings::update(tx, &Actor::system(), &app, etag, &input)
     });

@@ -223,7 +223,7 @@ pub(super) async fn prefer(console: &Console, visit: &Visit) -> Result<Reply, Fa
         let chosen = |name: &str| visit.sent_field(name).map(str::to_owned);
         let locale = chosen("lang");
         let theme = chosen("theme");
-        let changed = console.control.change_as(&claim, move |tx, actor| {
+        let changed = console.control.commit_as(&claim, move |tx, actor| {
             let mut new = me::get(tx, actor)?.preferences;
             if let Some(locale) = &locale {
                 new.locale.clone_from(locale);

@@ -114,7 +114,7 @@ pub(super) async fn change(console: &Console, visit: &Visit) -> Result<Reply, Fa
     let claim = visit.claim()?;
     let field = |name| visit.field(name).to_owned();
     let new = Preferences { locale: field("locale"), theme: field("theme"), zone: field("zone") };
-    let changed = console.control.change_as(&claim, move |tx, actor| {
+    let changed = console.control.commit_as(&claim, move |tx, actor| {
         me::prefer(tx, actor, None, &new, |name| zone_of(name).is_some())
     });
     answered(console, visit, changed.await.map(drop), "/me?done=saved").await
@@ -135,7 +135,7 @@ pub(super) async fn change_password(console: &Console, visit: &Visit) -> Result<
 pub(super) async fn end_login(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let claim = visit.claim()?;
     let id = visit.segment(2);
-    console.control.change_as(&claim, move |tx, actor| me::end_login(tx, actor, &id)).await?;
+    console.control.commit_as(&claim, move |tx, actor| me::end_login(tx, actor, &id)).await?;
     Ok(redirect("/me?done=saved"))
 }
 

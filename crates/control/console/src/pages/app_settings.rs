@@ -72,7 +72,7 @@ pub(super) async fn save(console: &Console, visit: &Visit) -> Result<Reply, Fail
     let changed = match sent {
         Ok(rollout) => {
             let asked = AppInput { rollout, ..asked };
-            console.change(visit, move |tx, actor| app_settings::update(tx, actor, &name, etag, &asked)).await
+            console.commit(visit, move |tx, actor| app_settings::update(tx, actor, &name, etag, &asked)).await
         }
         Err(error) => Err(error.into()),
     };

@@ -37,7 +37,7 @@ pub(super) async fn act(console: &Console, visit: &Visit) -> Result<Reply, Failu
     let count = picked.len();
     let mut last = None;
     for (app, rows) in picked {
-        let done = console.change(visit, move |tx, actor| {
+        let done = console.commit(visit, move |tx, actor| {
             let ops = ops_for(tx, actor, &app, &rows, action)?;
             publishing::propose(
                 tx,

@@ -3,12 +3,12 @@
 use askama::Template;
 use hyper::StatusCode;
 use tollgate_control::change_set::{self, ChangeSet, Conflict, Event, Query, State};
-use tollgate_control::changes::{self, Keep};
+use tollgate_control::changes::{self, Choice, Keep};
 use tollgate_control::diff::by_field;
 use tollgate_control::rollout::{Plan, PlanInput};
 use tollgate_control::{
-    Content, ControlError, FieldFault, ModelError, Role, RuleKind, Who, apps, checks, publishing, reviews,
-    rollouts, versions,
+    Content, ControlError, FieldFault, ModelError, Role, Who, apps, checks, publishing, reviews, rollouts,
+    versions,
 };
 use tollgate_http_kit::Reply;
 
@@ -427,7 +427,7 @@ async fn act(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
         }
         Err(error) => return Err(error.into()),
     };
-    let done = console.change(visit, move |tx, actor| match &*action {
+    let done = console.commit(visit, move |tx, actor| match &*action {
         "submit" => changes::submit(tx, actor, &id, etag),
         "approve" => reviews::approve(tx, actor, &id, etag, &comment),
         "reject" => reviews::reject(tx, actor, &id, etag, &comment),
@@ -474,11 +474,11 @@ async fn act(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
 }
 
 /// The sides that were chosen, by kind and key.
-fn choices_of(visit: &Visit) -> Vec<(RuleKind, String, Keep)> {
+fn choices_of(visit: &Visit) -> Vec<Choice> {
     let read = |(name, value): (&str, &str)| {
         let (kind, key) = name.split_once('/')?;
         let keep = if value == "yours" { Keep::Yours } else { Keep::Theirs };
-        Some((kind.parse().ok()?, key.to_owned(), keep))
+        Some(Choice { kind: kind.parse().ok()?, key: key.to_owned(), keep })
     };
     visit.fields("keep:").into_iter().filter_map(read).collect()
 }

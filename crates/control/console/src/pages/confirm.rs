@@ -109,7 +109,7 @@ pub(super) async fn delete(console: &Console, visit: &Visit) -> Result<Reply, Fa
     let etag = visit.field("etag").parse().map_err(|_| Failure::NoMatch)?;
     let intent = Intent::Publish;
     let removed =
-        console.change(visit, move |tx, actor| rules::propose_delete(tx, actor, &app, &key, etag, intent));
+        console.commit(visit, move |tx, actor| rules::propose_delete(tx, actor, &app, &key, etag, intent));
     match unless_stale(removed.await)? {
         Some(done) => Ok(after(&done, "/rules")),
         None => ask_delete(console, visit, Some(visit.lang.texts().stale_delete.to_owned())).await,
@@ -184,7 +184,7 @@ pub(super) async fn roll_back(console: &Console, visit: &Visit) -> Result<Reply,
     let picked: Vec<String> = visit.fields(PICK).into_iter().map(|(name, _)| name.to_owned()).collect();
     // Everything comes back without the boxes.
     let is_all = visit.field("picks") != "yes";
-    let rolled = console.change(visit, move |tx, actor| {
+    let rolled = console.commit(visit, move |tx, actor| {
         let only = (!is_all).then_some(&*picked);
         versions::restore(tx, actor, &app, (base, to), only, &reason)
     });

@@ -203,7 +203,7 @@ async fn save(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let asked = intent_of(visit);
     let name = app.clone();
     let change = ChangeInput { ops: vec![op], ..ChangeInput::default() };
-    match console.change(visit, move |tx, actor| publishing::propose(tx, actor, &name, &change, asked)).await
+    match console.commit(visit, move |tx, actor| publishing::propose(tx, actor, &name, &change, asked)).await
     {
         Ok(done) if action == "delete" => Ok(after(&done, "/files")),
         Ok(done) => Ok(after(&done, &file_href(&app, &key))),

@@ -61,7 +61,7 @@ pub(super) async fn decide(console: &Console, visit: &Visit) -> Result<Reply, Fa
     let decided = match visit.field("action") {
         "force" => {
             let of = app.clone();
-            console.control.change_as(&claim, move |tx, actor| thaw::force(tx, actor, &of, &reason)).await
+            console.control.commit_as(&claim, move |tx, actor| thaw::force(tx, actor, &of, &reason)).await
         }
         "take_over" => console.control.take_over(&claim, &app, visit.field("node"), &reason).await,
         _ => return Err(Failure::Bad("expected the action take_over or force".to_owned())),

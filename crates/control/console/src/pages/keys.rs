@@ -156,7 +156,7 @@ fn found(lang: Lang, question: &Question, entries: &str, answers: &Answers) -> K
     }
     if answers.nodes.len() > 1 {
         for (at, counter) in known.iter().flat_map(|it| it.limits.iter().enumerate()) {
-            let Some((_, _, sum)) = answers.tokens(at) else { continue };
+            let Some(tokens) = answers.tokens(at) else { continue };
             let limit = counter.limit.clone();
             let counter = counter.key.clone();
             let full = String::new();
@@ -165,7 +165,7 @@ fn found(lang: Lang, question: &Question, entries: &str, answers: &Answers) -> K
                 limit,
                 counter,
                 node: t.sum.to_owned(),
-                tokens: sum.to_string(),
+                tokens: tokens.sum.to_string(),
                 full,
                 note,
             });

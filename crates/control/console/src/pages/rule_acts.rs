@@ -59,7 +59,7 @@ async fn set_state(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let rule = read(console, visit).await?;
     let href = rule_href(&rule.app, &rule.row.key);
     let input = TableRuleInput { state: visit.field("state").to_owned(), ..rule.row.to_input() };
-    let done = console.change(visit, move |tx, actor| {
+    let done = console.commit(visit, move |tx, actor| {
         rules::propose_update(tx, actor, &app, etag, &input, Intent::Publish)
     });
     Ok(match unless_stale(done.await)?.flatten() {
@@ -139,7 +139,7 @@ async fn save(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let href = format!("{}/yaml", rule_href(&rule.app, &rule.row.key));
     let intent = intent_of(visit);
     let changed =
-        console.change(visit, move |tx, actor| rules::propose_update(tx, actor, &app, etag, &input, intent));
+        console.commit(visit, move |tx, actor| rules::propose_update(tx, actor, &app, etag, &input, intent));
     match Outcome::of(changed.await)? {
         Outcome::Done(Some(done)) => Ok(after(&done, &href)),
         Outcome::Done(None) => Ok(redirect(&href)),
@@ -170,7 +170,7 @@ async fn trial(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     };
     let is_start = matches!(step, TrialStep::Start { .. });
     let done =
-        console.change(visit, move |tx, actor| trials::change(tx, actor, (&app, &key), etag, &step)).await;
+        console.commit(visit, move |tx, actor| trials::change(tx, actor, (&app, &key), etag, &step)).await;
     match Outcome::of(done)? {
         Outcome::Done(Some(done)) => Ok(after(&done, &href)),
         Outcome::Invalid(faults) if is_start => {

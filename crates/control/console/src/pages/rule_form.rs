@@ -119,7 +119,7 @@ pub(super) async fn create(console: &Console, visit: &Visit) -> Result<Reply, Fa
     let created = if is_accepted {
         let intent = intent_of(visit);
         console
-            .change(visit, move |tx, actor| rules::propose_create(tx, actor, &asked_app, &asked, intent))
+            .commit(visit, move |tx, actor| rules::propose_create(tx, actor, &asked_app, &asked, intent))
             .await
     } else {
         // Everything else that is wrong is shown at the same time.
@@ -168,7 +168,7 @@ pub(super) async fn change(console: &Console, visit: &Visit) -> Result<Reply, Fa
     let asked = input.clone();
     let intent = intent_of(visit);
     let changed =
-        console.change(visit, move |tx, actor| rules::propose_update(tx, actor, &app, etag, &asked, intent));
+        console.commit(visit, move |tx, actor| rules::propose_update(tx, actor, &app, etag, &asked, intent));
     match Outcome::of(changed.await)? {
         Outcome::Done(Some(done)) => Ok(after(&done, "/rules")),
         Outcome::Done(None) => Ok(redirect(&rule_href(&visit.segment(1), &input.key))),

@@ -218,7 +218,7 @@ pub(super) async fn change(console: &Console, visit: &Visit) -> Result<Reply, Fa
         _ => return Err(Failure::Bad("unknown state".to_owned())),
     };
     let changed =
-        console.control.change_as(&claim, move |tx, actor| users::set_active(tx, actor, &name, is_active));
+        console.control.commit_as(&claim, move |tx, actor| users::set_active(tx, actor, &name, is_active));
     answered(console, visit, changed.await).await
 }
 
@@ -231,7 +231,7 @@ pub(super) async fn grant(console: &Console, visit: &Visit) -> Result<Reply, Fai
     };
     let changed = console
         .control
-        .change_as(&claim, move |tx, actor| users::set_role(tx, actor, &name, &app, Some(role)));
+        .commit_as(&claim, move |tx, actor| users::set_role(tx, actor, &name, &app, Some(role)));
     answered(console, visit, changed.await).await
 }
 
@@ -240,7 +240,7 @@ pub(super) async fn remove_role(console: &Console, visit: &Visit) -> Result<Repl
     let name = visit.segment(1);
     let app = visit.field("app").to_owned();
     let changed =
-        console.control.change_as(&claim, move |tx, actor| users::set_role(tx, actor, &name, &app, None));
+        console.control.commit_as(&claim, move |tx, actor| users::set_role(tx, actor, &name, &app, None));
     answered(console, visit, changed.await).await
 }
 

@@ -39,7 +39,7 @@ pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Fail
 pub(super) async fn create(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     visit.claim()?;
     let AppBody { app, description, .. } = read(visit)?;
-    let app = console.change(visit, move |tx, actor| apps::create(tx, actor, &app, &description)).await?;
+    let app = console.commit(visit, move |tx, actor| apps::create(tx, actor, &app, &description)).await?;
     Ok(shown(StatusCode::CREATED, app))
 }
 
@@ -71,7 +71,7 @@ async fn update(console: &Console, visit: &Visit, input: AppInput) -> Result<Rep
     let name = visit.segment(3);
     let etag = if_match(visit)?;
     let changed =
-        console.change(visit, move |tx, actor| app_settings::update(tx, actor, &name, etag, &input));
+        console.commit(visit, move |tx, actor| app_settings::update(tx, actor, &name, etag, &input));
     Ok(match unless_stale(changed.await)? {
         Some(app) => shown(StatusCode::OK, app),
         None => shown(StatusCode::PRECONDITION_FAILED, current(console, visit).await?),

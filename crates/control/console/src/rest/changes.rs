@@ -8,10 +8,10 @@ use tollgate_api::params::{
 use tollgate_api::{ChangeCall, views};
 use tollgate_control::actor::EVERY_APP;
 use tollgate_control::change_set::{self, ChangeSet, Query};
-use tollgate_control::changes::{self, ChangeInput, Keep, Look};
+use tollgate_control::changes::{self, ChangeInput, Choice, Keep, Look};
 use tollgate_control::publishing::{self, Intent};
 use tollgate_control::rules::may_create;
-use tollgate_control::{Actor, Committed, ControlError, Role, RuleKind, checks, reviews};
+use tollgate_control::{Actor, Committed, ControlError, Role, checks, reviews};
 use tollgate_db::Tx;
 use tollgate_http_kit::Reply;
 
@@ -43,7 +43,7 @@ pub(super) async fn answer(console: &Console, call: ChangeCall, visit: &Visit) -
             let id = visit.segment(3);
             let text = comment(visit)?;
             let done =
-                console.change(visit, move |tx, actor| changes::comment(tx, actor, &id, &text)).await?;
+                console.commit(visit, move |tx, actor| changes::comment(tx, actor, &id, &text)).await?;
             Ok(shown(StatusCode::OK, done))
         }
         ChangeCall::Submit => {
@@ -86,7 +86,7 @@ fn comment(visit: &Visit) -> Result<String, Failure> {
     Ok(read::<CommentBody>(visit)?.comment)
 }
 
-fn choices_of(body: ResolveBody) -> Result<Vec<(RuleKind, String, Keep)>, Failure> {
+fn choices_of(body: ResolveBody) -> Result<Vec<Choice>, Failure> {
     let read = |ChoiceBody { kind, key, keep }| {
         let kind = kind.as_deref().unwrap_or("car").parse().ok();
         let keep = match &*keep {
@@ -95,7 +95,9 @@ fn choices_of(body: ResolveBody) -> Result<Vec<(RuleKind, String, Keep)>, Failur
             _ => None,
         };
         let detail = "invalid choice: expected kind car or file, and keep yours or theirs";
-        kind.zip(keep).map(|(kind, keep)| (kind, key, keep)).ok_or_else(|| Failure::Bad(detail.to_owned()))
+        kind.zip(keep)
+            .map(|(kind, keep)| Choice { kind, key, keep })
+            .ok_or_else(|| Failure::Bad(detail.to_owned()))
     };
     body.choices.into_iter().map(read).collect()
 }
@@ -114,7 +116,7 @@ async fn step(
 ) -> Result<Reply, Failure> {
     let id = visit.segment(3);
     let etag = if_match(visit)?;
-    let done = console.change(visit, move |tx, actor| work(tx, actor, &id, etag)).await;
+    let done = console.commit(visit, move |tx, actor| work(tx, actor, &id, etag)).await;
     Ok(match unless_stale(done)? {
         Some(done) => shown(StatusCode::OK, done),
         None => shown(StatusCode::PRECONDITION_FAILED, current(console, visit).await?),
@@ -144,7 +146,7 @@ async fn create(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
         _ => return Err(Failure::Bad("unknown `intent`: expected draft or publish".to_owned())),
     };
     let input = ChangeInput { title, comment, ops: inputs(ops)? };
-    let made = console.change(visit, move |tx, actor| {
+    let made = console.commit(visit, move |tx, actor| {
         if is_direct {
             publishing::propose(tx, actor, &app, &input, Intent::Publish)
         } else {

@@ -86,7 +86,7 @@ async fn write(
     let input = ChangeInput { ops: vec![op], ..ChangeInput::default() };
     let name = app.clone();
     let done = console
-        .change(visit, move |tx, actor| publishing::propose(tx, actor, &name, &input, Intent::Publish))
+        .commit(visit, move |tx, actor| publishing::propose(tx, actor, &name, &input, Intent::Publish))
         .await;
     let done = match done {
         // For a single new file a conflict means that it exists.

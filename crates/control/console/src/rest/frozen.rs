@@ -25,7 +25,7 @@ pub(super) async fn force(console: &Console, visit: &Visit) -> Result<Reply, Fai
     let ForceBody { reason } = read(visit)?;
     let of = app.clone();
     let version =
-        console.control.change_as(&claim, move |tx, actor| thaw::force(tx, actor, &of, &reason)).await?;
+        console.control.commit_as(&claim, move |tx, actor| thaw::force(tx, actor, &of, &reason)).await?;
     Ok(ok(&views::Thawed { app, version }))
 }
 

@@ -45,8 +45,8 @@ pub(super) async fn live(console: &Console, visit: &Visit) -> Result<Reply, Fail
     let keys = keys.into_iter().zip(&found).map(|(key, answers)| {
         let tokens = answers.tokens(0);
         views::LiveKey {
-            tokens: tokens.map(|it| it.0),
-            tokens_most: tokens.map(|it| it.1),
+            tokens: tokens.map(|it| it.least),
+            tokens_most: tokens.map(|it| it.most),
             nodes: answers.nodes.len(),
             local: answers.is_local,
             last_used: used.iter().find(|it| it.key == key).map(|it| it.used_ms),

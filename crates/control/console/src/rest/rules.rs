@@ -37,7 +37,7 @@ pub(super) async fn create(console: &Console, visit: &Visit) -> Result<Reply, Fa
     let key = input.key.clone();
     let intent = intent_of(visit)?;
     let done = console
-        .change(visit, move |tx, actor| rules::propose_create(tx, actor, &name, &input, intent))
+        .commit(visit, move |tx, actor| rules::propose_create(tx, actor, &name, &input, intent))
         .await?;
     if done.published_version.is_none() {
         return Ok(waits(done));
@@ -69,7 +69,7 @@ pub(super) async fn change(console: &Console, visit: &Visit) -> Result<Reply, Fa
     let input = read::<RuleBody>(visit)?.input(Some(visit.segment(5)))?;
     let intent = intent_of(visit)?;
     let changed =
-        console.change(visit, move |tx, actor| rules::propose_update(tx, actor, &app, etag, &input, intent));
+        console.commit(visit, move |tx, actor| rules::propose_update(tx, actor, &app, etag, &input, intent));
     match unless_stale(changed.await)? {
         Some(Some(done)) if done.published_version.is_none() => Ok(waits(done)),
         Some(_) => get(console, visit).await,
@@ -84,7 +84,7 @@ pub(super) async fn delete(console: &Console, visit: &Visit) -> Result<Reply, Fa
     let etag = if_match(visit)?;
     let intent = intent_of(visit)?;
     let removed =
-        console.change(visit, move |tx, actor| rules::propose_delete(tx, actor, &app, &key, etag, intent));
+        console.commit(visit, move |tx, actor| rules::propose_delete(tx, actor, &app, &key, etag, intent));
     let Some(done) = unless_stale(removed.await)? else { return stale(console, visit).await };
     Ok(match done.published_version {
         Some(version) => ok(&views::PublishedVersion { version }),

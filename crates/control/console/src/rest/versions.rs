@@ -69,7 +69,7 @@ async fn roll_back(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let base = if_match(visit)?;
     let RollbackBody { reason, rules } = read(visit)?;
     let name = app.clone();
-    let rolled = console.change(visit, move |tx, actor| {
+    let rolled = console.commit(visit, move |tx, actor| {
         versions::restore(tx, actor, &name, (base, to), rules.as_deref(), &reason)
     });
     let (status, version) = match unless_stale(rolled.await)? {

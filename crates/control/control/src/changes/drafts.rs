@@ -39,6 +39,15 @@ pub enum Keep {
     Theirs,
 }
 
+/// The side that one rule keeps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    pub kind: RuleKind,
+    /// The key of the rule.
+    pub key: String,
+    pub keep: Keep,
+}
+
 /// Begins a change set. Needs editor.
 ///
 /// # Errors
@@ -254,14 +263,14 @@ pub fn resolve(
     actor: &Actor,
     id: &str,
     etag: i64,
-    choices: &[(RuleKind, String, Keep)],
+    choices: &[Choice],
 ) -> Result<Committed<ChangeSet>, ControlError> {
     let before = own(tx, actor, id, etag)?;
     let app = apps::get(tx, actor, Role::Editor, &before.app)?;
     let mut ops = Vec::with_capacity(before.ops.len());
     for mut op in before.ops.clone() {
-        let choice = choices.iter().find(|(kind, key, _)| *kind == op.kind && *key == op.key);
-        match choice.map(|(_, _, keep)| keep) {
+        let choice = choices.iter().find(|it| it.kind == op.kind && it.key == op.key);
+        match choice.map(|it| it.keep) {
             Some(Keep::Theirs) => continue,
             Some(Keep::Yours) => {
                 let now = stored::current(tx, &app, op.kind, &op.key)?;

@@ -63,12 +63,12 @@ impl Control {
             let work = move |tx: &mut dyn Tx, actor: &Actor| {
                 import(tx, actor, &document.app, &prepared, staged.as_deref())
             };
-            if let Some(done) = self.change_beside_as(claim, old_nodes, work).await? {
+            if let Some(done) = self.commit_beside_as(claim, old_nodes, work).await? {
                 return Ok(done);
             }
         }
         let work = move |tx: &mut dyn Tx, actor: &Actor| transfer::import(tx, actor, &all, Intent::Publish);
-        self.change_beside_as(claim, old_nodes, work).await
+        self.commit_beside_as(claim, old_nodes, work).await
     }
 
     async fn prepare(&self, claim: &Claim, all: &Arc<Imported>) -> Result<Prepared, ControlError> {

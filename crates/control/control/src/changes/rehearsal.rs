@@ -17,7 +17,7 @@ use crate::changes::staging::{self, Staged, Steps, Wanted};
 use crate::control::{Control, resolved};
 use crate::error::ControlError;
 use crate::fleet::levels::OldNodes;
-use crate::published::{ChangeAs, Committed, Kept};
+use crate::published::{CommitWorkAs, Committed, Kept};
 
 /// Times that a large change is worked out anew because the app has changed meanwhile. After that, one
 /// transaction does all of it.
@@ -101,7 +101,7 @@ impl Control {
     }
 
     /// Runs a change; if it is large, with what a rehearsal has found.
-    pub(crate) async fn change_prepared<T: Send + 'static>(
+    pub(crate) async fn commit_prepared<T: Send + 'static>(
         &self,
         claim: &Claim,
         old_nodes: OldNodes,
@@ -109,17 +109,17 @@ impl Control {
     ) -> Result<T, ControlError> {
         let (keep, value) = Kept::new();
         let work = move |tx: &mut dyn Tx, actor: &Actor| Ok(keep.keep(work(tx, actor)?));
-        self.publish_prepared(claim, old_nodes, Box::new(work)).await?;
+        self.commit_prepared_work(claim, old_nodes, Box::new(work)).await?;
         value.take()
     }
 
-    /// [`change_prepared`](Self::change_prepared) without the type of its result, so that it is compiled
+    /// [`commit_prepared`](Self::commit_prepared) without the type of its result, so that it is compiled
     /// once.
-    async fn publish_prepared(
+    async fn commit_prepared_work(
         &self,
         claim: &Claim,
         old_nodes: OldNodes,
-        work: ChangeAs,
+        work: CommitWorkAs,
     ) -> Result<(), ControlError> {
         let work = Arc::new(Mutex::new(work));
         let most = self.steps.lock().most_at_once;
@@ -128,7 +128,7 @@ impl Control {
             let known = Arc::new(known);
             Box::new(resolved(claim, move |tx, actor| work.lock()(tx, &actor.with(Arc::clone(&known)))))
         };
-        match self.publish(old_nodes, run(Known::new(Run::First, most))).await {
+        match self.commit_work(old_nodes, run(Known::new(Run::First, most))).await {
             Err(ControlError::Large) => {}
             done => return done,
         }
@@ -148,11 +148,11 @@ impl Control {
                 known.taken = Some(staged.taken());
                 ahead::set_staged(&known, staged);
             }
-            match self.publish(old_nodes, run(known)).await {
+            match self.commit_work(old_nodes, run(known)).await {
                 Err(ControlError::Large) => {}
                 done => return done,
             }
         }
-        self.publish(old_nodes, run(Known::new(Run::AtOnce, most))).await
+        self.commit_work(old_nodes, run(Known::new(Run::AtOnce, most))).await
     }
 }

@@ -87,6 +87,14 @@ pub struct NodeAnswer {
     pub known: Result<Known, String>,
 }
 
+/// The permits of one limit on all nodes that know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TokensLeft {
+    pub least: i64,
+    pub most: i64,
+    pub sum: i64,
+}
+
 /// The answers of the nodes that were asked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answers {
@@ -101,14 +109,15 @@ pub struct Answers {
 }
 
 impl Answers {
-    /// The least and the most permits of the limit at `index` on any node, and their sum.
+    /// The permits of the limit at `index`; `None` if no node knows it.
     #[must_use]
-    pub fn tokens(&self, index: usize) -> Option<(i64, i64, i64)> {
+    pub fn tokens(&self, index: usize) -> Option<TokensLeft> {
         let known = self.nodes.iter().filter_map(|it| it.known.as_ref().ok());
         let tokens: Vec<i64> = known.filter_map(|it| it.limits.get(index)).map(|it| it.tokens).collect();
-        let least = tokens.iter().min()?;
-        let most = tokens.iter().max()?;
-        Some((*least, *most, tokens.iter().fold(0, |sum, it| sum.saturating_add(*it))))
+        let least = *tokens.iter().min()?;
+        let most = *tokens.iter().max()?;
+        let sum = tokens.iter().fold(0, |sum: i64, it| sum.saturating_add(*it));
+        Some(TokensLeft { least, most, sum })
     }
 
     /// The first answer that knows the rule, or any.

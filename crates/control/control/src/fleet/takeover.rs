@@ -39,6 +39,6 @@ impl Control {
             .map_err(|error| unanswered(error.to_string()))?;
         let app = app.to_owned();
         let reason = reason.to_owned();
-        self.change_as(claim, move |tx, actor| take_over(tx, actor, &app, &documents, &reason)).await
+        self.commit_as(claim, move |tx, actor| take_over(tx, actor, &app, &documents, &reason)).await
     }
 }

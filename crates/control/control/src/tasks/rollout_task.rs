@@ -155,7 +155,7 @@ impl Roller {
         let todo = std::sync::Arc::new(todo);
         let work = std::sync::Arc::clone(&todo);
         let work = move |tx: &mut dyn Tx, actor: &Actor| rollouts::move_on(tx, actor, &work);
-        match control.change_beside_as(&Claim::program("tollgate"), OldNodes::Leave, work).await {
+        match control.commit_beside_as(&Claim::program("tollgate"), OldNodes::Leave, work).await {
             Ok(after) => {
                 log(&after);
                 if after.progress.state.is_open() {
@@ -197,7 +197,7 @@ impl Roller {
         let sides = todo.sides;
         let todo = Move { term, before, action: Action::Keep, progress, sides };
         let work = move |tx: &mut dyn Tx, actor: &Actor| rollouts::move_on(tx, actor, &todo);
-        control.change_beside_as(&Claim::program("tollgate"), OldNodes::Leave, work).await?;
+        control.commit_beside_as(&Claim::program("tollgate"), OldNodes::Leave, work).await?;
         control.live().events.note(Topic::Rollouts);
         Ok(())
     }
@@ -328,7 +328,7 @@ impl Control {
         // The counts of the step, if it is still the same step.
         let sides = self.observed(&app).filter(|it| it.etag == etag).map(|it| it.sides).unwrap_or_default();
         let work = move |tx: &mut dyn Tx, actor: &Actor| rollouts::ask(tx, actor, &app, etag, &ask, sides);
-        let asked = self.change_beside_as(claim, OldNodes::Leave, work).await?;
+        let asked = self.commit_beside_as(claim, OldNodes::Leave, work).await?;
         self.live().events.note(Topic::Rollouts);
         Ok(asked)
     }

@@ -11,7 +11,7 @@ use crate::Shop;
 #[tokio::test]
 async fn a_plan_of_its_own_needs_an_approver() {
     let shop = Shop::start(&["n1", "n2"], None).await;
-    let draft = shop.change(|tx| {
+    let draft = shop.commit(|tx| {
         let ann = user("ann", Role::Editor, "shop");
         changes::create(tx, &ann.assumed(), "shop", &change_of(&[put("b", None, 1)]))
     });
@@ -20,7 +20,7 @@ async fn a_plan_of_its_own_needs_an_approver() {
         let id = draft.id.clone();
         let etag = draft.etag;
         let own = plan("1 node/all");
-        let published = shop.change(move |tx| {
+        let published = shop.commit(move |tx| {
             publishing::publish_by(tx, &user("bob", role, "shop").assumed(), &id, etag, Some(&own))
         });
         assert_eq!(published.await.is_ok(), is_allowed, "{role:?}");
@@ -117,7 +117,7 @@ async fn a_rollback_ends_the_rollout_and_reaches_all_nodes_at_once() {
     shop.write("a", 2).await.expect("version 2");
     shop.look().await;
     shop.take();
-    let back = shop.change(|tx| {
+    let back = shop.commit(|tx| {
         versions::rollback(tx, &user("ann", Role::Editor, "shop").assumed(), "shop", 2, 1, "too strict")
     });
     back.await.expect("version 3");

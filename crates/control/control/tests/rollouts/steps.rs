@@ -46,11 +46,11 @@ async fn while_a_version_is_rolled_out_no_other_is_published_and_drafts_wait() {
     let second = shop.write("b", 1).await;
     assert!(matches!(second, Err(ControlError::RolloutOpen { version: 2, .. })), "{second:?}");
     let draft =
-        shop.change(|tx| changes::create(tx, &Actor::system(), "shop", &change_of(&[put("b", None, 1)])));
+        shop.commit(|tx| changes::create(tx, &Actor::system(), "shop", &change_of(&[put("b", None, 1)])));
     let draft = draft.await.expect("a draft");
     shop.soak().await;
     shop.soak().await;
-    let publish = shop.change(move |tx| publishing::publish(tx, &Actor::system(), &draft.id, draft.etag));
+    let publish = shop.commit(move |tx| publishing::publish(tx, &Actor::system(), &draft.id, draft.etag));
     publish.await.expect("published after the end");
 }
 
@@ -96,7 +96,7 @@ async fn nodes_that_are_too_old_are_left_out_if_the_author_says_so() {
     let publish = async |old_nodes| {
         let input = TableRuleInput { need_permits: "2".to_owned(), ..limit("costly", 1) };
         let create = move |tx: &mut dyn Tx| rules::create(tx, &Actor::system(), "shop", &input);
-        shop.change_beside(old_nodes, create).await.map(drop)
+        shop.commit_beside(old_nodes, create).await.map(drop)
     };
     let rejected = publish(OldNodes::Reject).await;
     assert!(
@@ -155,7 +155,7 @@ async fn a_domain_that_the_candidate_drops_is_free_after_the_rollout_and_not_bef
             matches!(early, Err(ControlError::Faulty(_))),
             "one node still has it of the shop: {early:?}"
         );
-        let app = shop.change(|tx| apps::create(tx, &Actor::system(), "other", "")).await;
+        let app = shop.commit(|tx| apps::create(tx, &Actor::system(), "other", "")).await;
         assert!(matches!(app, Err(ControlError::Invalid(_))), "nor may an app have its name: {app:?}");
         match ending {
             "finish" => {
@@ -168,7 +168,7 @@ async fn a_domain_that_the_candidate_drops_is_free_after_the_rollout_and_not_bef
             }
             "roll back" => {
                 let back = |tx: &mut dyn Tx| versions::rollback(tx, &Actor::system(), "shop", 3, 2, "back");
-                shop.change(back).await.map(drop).expect("version 4");
+                shop.commit(back).await.map(drop).expect("version 4");
             }
             _ => {
                 shop.set(AppInput { state: "disabled".to_owned(), ..AppInput::default() }).await;

@@ -38,7 +38,7 @@ pub(super) async fn change(console: &Console, visit: &Visit) -> Result<Reply, Fa
     let claim = visit.claim()?;
     let etag = if_match(visit)?;
     let MeBody { locale, theme, zone } = read(visit)?;
-    let changed = console.control.change_as(&claim, move |tx, actor| {
+    let changed = console.control.commit_as(&claim, move |tx, actor| {
         let before = me::get(tx, actor)?.preferences;
         let new = Preferences {
             locale: locale.clone().unwrap_or(before.locale),
@@ -80,7 +80,7 @@ pub(super) async fn logins(console: &Console, visit: &Visit) -> Result<Reply, Fa
 pub(super) async fn end_login(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let claim = visit.claim()?;
     let id = visit.segment(4);
-    console.control.change_as(&claim, move |tx, actor| me::end_login(tx, actor, &id)).await?;
+    console.control.commit_as(&claim, move |tx, actor| me::end_login(tx, actor, &id)).await?;
     Ok(ok(&views::Done {}))
 }
 

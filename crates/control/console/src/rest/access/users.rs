@@ -55,7 +55,7 @@ pub(super) async fn change(console: &Console, visit: &Visit) -> Result<Reply, Fa
         "disabled" => false,
         _ => return Err(invalid("state", Fault::Choice { expected: "active, disabled" })),
     };
-    let changed = console.control.change_as(&claim, move |tx, actor| {
+    let changed = console.control.commit_as(&claim, move |tx, actor| {
         users::get_at(tx, actor, &name, etag)?;
         users::set_active(tx, actor, &name, is_active)
     });
@@ -81,7 +81,7 @@ async fn bind(console: &Console, visit: &Visit, role: Option<Role>) -> Result<Re
     let name = visit.segment(3);
     let app = visit.segment(5);
     let etag = if_match(visit)?;
-    let changed = console.control.change_as(&claim, move |tx, actor| {
+    let changed = console.control.commit_as(&claim, move |tx, actor| {
         users::get_at(tx, actor, &name, etag)?;
         users::set_role(tx, actor, &name, &app, role)
     });
